@@ -14,7 +14,7 @@ use crate::domain::fault::{Fault, sentence};
 use crate::domain::words::Words;
 use crate::wire::{Id, Word};
 
-/// For unmatched paths, and for links and inbound keys that open nothing.
+/// For unmatched paths, and for inbound keys that open nothing.
 pub(super) const NOTHING_HERE: &str = "there is nothing at this path: GET / shows where to begin";
 
 macro_rules! codes {
@@ -116,7 +116,6 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem with this detail for the client.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         let (faults, checks) = (Vec::new(), Vec::new());
         Self { code, detail: detail.into(), cause: None, retry_after: None, faults, checks }

@@ -5,8 +5,8 @@
 //!
 //! - `error` is the closed list of codes and the shape of every error; `problems_of` turns errors
 //!   of the use cases into these. `verb`, `tag`, `remote` and `readiness` stand alone.
-//! - `limits` bounds the simultaneous and the frequent requests of a key, or of an address without
-//!   one. `answer` sends files. `state` is shared by all requests.
+//! - `limits` bounds how many requests a key, or an address without one, makes at once and per
+//!   minute. `answer` sends files. `state` is shared by all requests.
 //! - `request` reads strictly: a parameter or field that the operation does not declare is refused
 //!   by name (400), because a misspelt one would silently change nothing. A [`request::call::Call`]
 //!   is authorised.
@@ -18,6 +18,12 @@
 //!   operations.
 //! - `openapi` describes the table. `public` needs no key. `connection` accepts connections.
 //!   `router` joins these.
+//!
+//! Locks guard counts in memory and are never held across an await, except in `readiness`. No
+//! transaction spans two calls of use cases. A request whose client is gone, or whose deadline ends
+//! (503), is dropped where it waits, and its places are free. Spawned work goes on to its end:
+//! creations with an `Idempotency-Key`, posts of providers, statements over the conversation log,
+//! downloads, rounds of `readiness`.
 //!
 //! `run` makes an [`Http`] and serves its router. Never happens here: SQL; reading a token or a
 //! target outside `passage` and `request`, or a signature outside `passage/linked`; a connection to

@@ -24,7 +24,6 @@ pub const BASE: &str = "/api/v2";
 /// The pending answer of a handler.
 pub type Answering = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
 
-/// Performs an authorised request.
 pub type Handler = fn(Call) -> Answering;
 
 /// Performs a request opened by a signed link.
@@ -78,7 +77,8 @@ impl Operation {
         self.target_names.iter().copied().filter(|name| !own.contains(name)).collect()
     }
 
-    /// The path segments, with their names here. None if the path is not UTF-8 in percent-encoding.
+    /// The values in the path, by this operation's names for them. None if the path is not UTF-8 in
+    /// percent-encoding.
     pub(super) fn segments(&self, path: Option<RawPathParams>) -> Option<Vec<(String, String)>> {
         let own = |((_, value), name): ((&str, &str), &str)| (name.to_owned(), value.to_owned());
         path.map(|path| path.iter().zip(names(self.path)).map(own).collect())

@@ -1,7 +1,9 @@
-//! Readiness: whether the gateway can accept mail and changes now, as `/readyz` says. A stranger
-//! needs no key to ask but causes no work: all requests within a second share one round of checks,
-//! and no check runs twice at a time. A check that is slow once does not count as failed. Clients
-//! see names of checks and plain causes; details are in the log, once per change.
+//! Readiness: whether the gateway can accept mail and changes now, as `/readyz` says. Asking needs
+//! no key and causes no work: all requests within a second share one round of checks, and no check
+//! runs twice at a time. A check that is slow once does not count as failed. Clients see names of
+//! checks and plain causes; details are in the log, once per change.
+//!
+//! Locks, in this order, held while checks run: the last results, then each check's state.
 
 use std::fmt;
 use std::future::Future;
@@ -17,9 +19,9 @@ use crate::domain::clock::{Clock, Timestamp};
 
 /// How long a result is reused. Monitors ask every few seconds.
 const FRESH: Duration = Duration::from_secs(1);
-/// A slow check keeps its good result if it passed up to LATELY before the check began, but for
-/// BELIEVED at most after that: heavy disk writes or a full pool delay a check for a moment. LATELY
-/// is a little more than the interval of a monitor that asks every ten seconds.
+/// A run without a result counts as passed until it is BELIEVED old, if it began at most LATELY
+/// after the last pass or the end of its reuse: heavy disk writes or a full pool delay a check for
+/// a moment. LATELY is a little more than the interval of a monitor that asks every ten seconds.
 const LATELY: Duration = Duration::from_secs(15);
 const BELIEVED: Duration = Duration::from_secs(3);
 /// The cause of a check that gave no result in time.
@@ -36,7 +38,6 @@ pub struct Fault {
     pub detail: String,
 }
 
-/// One check, with its function.
 pub struct Check {
     look: Box<dyn Fn() -> PendingCheck + Send + Sync>,
     /// How long a pass is reused without a new check.
@@ -53,7 +54,6 @@ struct State {
     running: Option<(JoinHandle<Result<(), Fault>>, Timestamp)>,
 }
 
-/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CheckResult {
     pub(crate) name: &'static str,
@@ -74,12 +74,10 @@ pub struct Readiness {
     checks: Arc<[Check]>,
     clock: Clock,
     patience: Duration,
-    /// Locked while checks run, so that all requests wait for one round.
     last: Arc<Mutex<Option<Last>>>,
 }
 
 impl Check {
-    /// A check by the function `look`.
     pub fn new<F, R>(name: &'static str, look: F) -> Self
     where
         F: Fn() -> R + Send + Sync + 'static,
@@ -95,8 +93,8 @@ impl Check {
         Self { holds, ..self }
     }
 
-    /// Runs the check, or waits for the run under way, for at most `patience`. Holds the lock of
-    /// the check meanwhile.
+    /// Runs the check, or waits for the run under way, for at most `patience`; a slow run goes on.
+    /// A panic of the check is a fault.
     async fn ask(&self, patience: Duration, clock: &Clock) -> CheckResult {
         let mut state = self.state.lock().await;
         let State { result, passed_at, running } = &mut *state;

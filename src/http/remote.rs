@@ -29,9 +29,9 @@ impl Proxies {
         self.0.iter().any(|network| network.contains(&address))
     }
 
-    /// Returns the client: from the right, the first address that is no trusted proxy. Entries left
-    /// of it are hearsay. Returns the peer if a proxy gives no plain address (but a port, a name,
-    /// `unknown`): a client could steer a guess.
+    /// Returns the peer, or for a trusted proxy the first address from the right of
+    /// `X-Forwarded-For` that is no trusted proxy: entries left of it are hearsay. A port, a name
+    /// or `unknown` on the way, or no such address, gives the peer: a client could steer a guess.
     pub(super) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let peer = peer.to_canonical();
         if !self.contain(peer) {

@@ -40,7 +40,6 @@ pub(in crate::http) fn large(text: String, place: DownloadPlace) -> Response {
     ([content_type, length], stream(held)).into_response()
 }
 
-/// A response with finished JSON text.
 pub(in crate::http) fn json(status: StatusCode, text: String) -> Response {
     let content_type = (CONTENT_TYPE, HeaderValue::from_static("application/json"));
     (status, [content_type], text).into_response()
@@ -70,7 +69,7 @@ pub(in crate::http) struct File {
     policy: &'static str,
 }
 
-/// Nothing in it runs, loads or is framed.
+/// For a file to save: nothing in it runs or loads, and no page frames it.
 const SAVED: &str = "sandbox; default-src 'none'; frame-ancestors 'none'";
 /// For a page that is shown: its own pictures and styles load; its links open outside the sandbox.
 const SHOWN: &str = "sandbox allow-popups allow-popups-to-escape-sandbox; default-src 'none'; \
@@ -179,7 +178,8 @@ fn disposition(kind: &str, filename: &str) -> String {
     format!("{kind}; filename=\"{ascii}\"; filename*=UTF-8''{}", extended(filename))
 }
 
-/// `ext-value` without its prefix: percent-encodes all but `attr-char` (RFC 8187 §3.2.1).
+/// `ext-value` without its prefix (RFC 8187 §3.2.1): percent-encodes all but letters, digits and
+/// `-._`.
 fn extended(text: &str) -> String {
     text.bytes().fold(String::new(), |mut encoded, byte| {
         match byte {

@@ -60,7 +60,7 @@ impl Conditions {
     }
 }
 
-/// The value of a field, if it is sent exactly once.
+/// The value of a field, if it is sent exactly once, in ASCII.
 fn text(headers: &HeaderMap, name: HeaderName) -> Option<String> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
@@ -69,8 +69,8 @@ fn text(headers: &HeaderMap, name: HeaderName) -> Option<String> {
     }
 }
 
-/// Decides on a Range field. A list of several ranges gets the whole file, because the client could
-/// choose its cost (RFC 9110 §14.2 lets a server ignore any range). So does an unreadable range.
+/// Decides on a Range field. An unreadable range gets the whole file, and so does a list of ranges,
+/// whose cost the client could choose (RFC 9110 §14.2 lets a server ignore any range).
 fn single(range: &str, length: usize) -> WantedRange {
     let Some((unit, set)) = range.split_once('=') else { return WantedRange::Whole };
     if !unit.eq_ignore_ascii_case("bytes") {

@@ -9,8 +9,9 @@ use tower_http::cors::{AllowOrigin, Any, CorsLayer};
 /// How long a browser may cache a preflight.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
-/// Answers preflights and marks responses for pages of these origins (`https://app.example.com`);
-/// None without origins. Such requests carry no cookie or password: the key is in the query.
+/// Answers preflights and marks responses for pages of these origins (`https://app.example.com`),
+/// which `config` has checked; None without origins. Such requests carry no cookie or password: the
+/// key is in the query.
 pub(in crate::http) fn layer(origins: &[String]) -> Option<CorsLayer> {
     let origins: Vec<_> =
         origins.iter().filter_map(|one| HeaderValue::try_from(one).ok()).collect();

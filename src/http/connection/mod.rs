@@ -1,4 +1,4 @@
-//! Client connections: `serve` accepts them within limits, `write_timeout` ends those that stall, and
+//! Client connections: `serve` accepts them within limits, `write_timeout` ends those that stall,
 //! `cors` lets browsers read responses.
 
 pub(in crate::http) mod cors;

@@ -1,12 +1,13 @@
 //! Accepts connections and serves the router on them, until the soft stop.
 //!
-//! Limits on a client (`policies/access.toml`): simultaneous connections, of one network and in
-//! all; bytes of a header section, and seconds for one, idle time between requests included;
-//! seconds for a request and for its body; bytes of a body; seconds in which it reads nothing of a
-//! response; the age of a connection. HTTP/1.1 only. hyper itself refuses contradictory framing
-//! (RFC 9112 §6.3), and answers 431 above 100 fields and 414 above 65,534 bytes of target; these
-//! responses have no body and none of our headers. With a certificate the connection is https, with
-//! a time limit on the handshake.
+//! Limits are in `policies/access.toml`. While all places are taken, new connections wait to be
+//! accepted; beyond its network's share a connection is closed at once. A slow header section (idle
+//! time between requests included), a stalled write or a slow TLS handshake closes it, too. At the
+//! soft stop or at its age limit, a connection finishes the request under way, within the request's
+//! deadline. Its places are free when it ends or is dropped by the hard stop.
+//!
+//! HTTP/1.1 only. hyper itself refuses contradictory framing (RFC 9112 §6.3), and answers 431
+//! above 100 fields and 414 above 65,534 bytes of target, without a body or any of our headers.
 
 use std::error::Error;
 use std::io;
@@ -96,7 +97,7 @@ pub async fn serve(
     }
 }
 
-/// axum's own `serve` gives hyper no timer, and without one the header deadline does nothing.
+/// Gives hyper a timer, without which the header deadline does nothing (axum's `serve` has none).
 fn server(rules: &AccessRules) -> http1::Builder {
     let mut server = http1::Builder::new();
     server
@@ -106,6 +107,7 @@ fn server(rules: &AccessRules) -> http1::Builder {
     server
 }
 
+/// Waits for a place before it accepts.
 async fn accept(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
@@ -133,6 +135,8 @@ struct Connection {
 }
 
 impl Connection {
+    /// Serves the connection, behind a TLS handshake if there is an acceptor. The soft stop ends
+    /// the handshake.
     async fn run(self, stream: TcpStream) {
         // A response is one write: waiting to fill a segment would only delay it. If the client is
         // gone, the read below reports it.
@@ -148,6 +152,8 @@ impl Connection {
         }
     }
 
+    /// Serves requests until an end, or until the first `Endless` response moves the rest to the
+    /// threads for streams.
     async fn converse(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let (router, peer) = (TowerToHyperService::new(self.router.clone()), Peer(self.peer));
         let begins = Arc::new(Notify::new());
@@ -186,6 +192,7 @@ impl Connection {
         }
     }
 
+    /// Serves until the soft stop or the instant `until`, then only the request under way.
     async fn finish<C>(self, mut connection: Pin<Box<C>>, until: Instant)
     where
         C: Graceful,
@@ -208,7 +215,6 @@ impl Connection {
     }
 }
 
-/// A connection of hyper, of any service type.
 trait Graceful: Future<Output = hyper::Result<()>> + Send {
     fn end(self: Pin<&mut Self>);
 }

@@ -23,9 +23,9 @@ pub(crate) struct Downloads {
 /// The reader of a response.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::http) enum Reader {
-    /// By a key of this account, or of one of its members.
+    /// With a key of this account, or of one of its members.
     Key(KeyId, AccountId),
-    /// By a signed link, from this network.
+    /// With a signed link, from this network.
     Link(Network),
 }
 
@@ -48,8 +48,8 @@ impl Downloads {
         Self { places: Arc::new(Semaphore::new(most)), taken: Shares::default(), most }
     }
 
-    /// Waits for a place for one response; call it before reading the data. Fails with 429 if the
-    /// reader holds its maximum already, and with 503 if the places are closed.
+    /// Takes the reader's share, then waits for a place as long as the request may; call it before
+    /// reading the data. Fails with 429 if the reader holds or waits for its maximum already.
     pub(in crate::http) async fn place(&self, reader: Reader) -> Result<DownloadPlace, Problem> {
         // At least two, because a response may still hold its place when the client requests the
         // next.
@@ -72,8 +72,8 @@ impl Downloads {
 }
 
 impl DownloadPlace {
-    /// Runs `work` to its end while holding the place, even if the request is cancelled: the data
-    /// counts as held until then.
+    /// Runs `work` to its end while holding the place, even if the request is dropped: the data
+    /// counts as held until then. Frees the place if `work` fails, or panics (500).
     pub(in crate::http) async fn during<T: Send + 'static>(
         self,
         work: impl Future<Output = Result<T, Problem>> + Send + 'static,

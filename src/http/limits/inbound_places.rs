@@ -1,6 +1,9 @@
 //! Places for posts of providers, apart from those of clients: mail never waits for a preview. An
 //! organization may hold a quarter of each kind, so its slow application, slow sender or flood of
 //! large mail does not delay the mail of others.
+//!
+//! Order: `body`, then `large` once the body has grown large, then `any` once it is whole, which
+//! frees `body`. A place is freed when it is dropped.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -25,7 +28,6 @@ pub(crate) struct InboundPlaces {
     patience: Duration,
 }
 
-/// Freed when it is dropped.
 #[derive(Debug)]
 pub(in crate::http) struct InboundPlace {
     _own: OwnedSemaphorePermit,
@@ -43,8 +45,7 @@ impl InboundPlaces {
         }
     }
 
-    /// Takes a place for a body still being received, without waiting. The body is small, or has a
-    /// large place too. Fails with 503.
+    /// Takes a place for a body still being received, without waiting. Fails with 503.
     pub(in crate::http) fn body(&self, account: &Account) -> Result<InboundPlace, Problem> {
         self.bodies.now(account).ok_or_else(taken)
     }

@@ -2,14 +2,14 @@
 //! `[rates]`). Each gateway counts for itself (`domain::rate`).
 //!
 //! Keys have 256 random bits, so nobody guesses one. Guessing only costs lookups in the store, and
-//! these are limited: an address may fail so often per minute. Beyond that, a key that was not
-//! valid here lately gets 429 without a lookup. A key that was valid lately is always looked up,
-//! whatever else fails behind its address (a company's, a proxy's): a client that guesses locks no
-//! other out. Only a key new to this gateway may have to wait until its address may fail again.
-//! Only valid keys enter that memory, so it cannot be flooded. Every request looks its key up, so a
-//! revoked key is refused at once.
+//! these are limited: an address may fail so often per minute. Beyond that, a key gets 429 without
+//! a lookup, unless it is remembered as valid: a client that guesses locks out no other client
+//! behind its address (a company's, a proxy's). Only a key new to this gateway may have to wait
+//! until its address may fail again. The memory holds valid keys alone, so it cannot be flooded.
+//! Every admitted request looks its key up, so a revoked key is refused at once.
 //!
-//! A key over its rate gets 429 before the lookup and before its body is read.
+//! A remembered key over its rate gets 429 before the lookup; any other after it. In both cases the
+//! body is not read.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -72,7 +72,7 @@ pub(in crate::http) struct Admitted {
     key: Option<Hash>,
     from: Network,
     effect: Effect,
-    /// The share of its address' failures, held until the key proves valid.
+    /// The failure that is counted for its address until the key proves valid.
     owed: Option<Share>,
 }
 
@@ -88,7 +88,9 @@ impl RateLimits {
         Self { rates, began: Instant::now(), counted: Mutex::new(counted) }
     }
 
-    /// Admits a key to the lookup, or fails with 429. None is a token that cannot be a key.
+    /// Admits a key to the lookup, or fails with 429; `key` is None for a token that cannot be one.
+    /// Call `count`, `refuse` or `give_back` after the lookup: a request that is dropped before
+    /// counts as a failure, unless its key was valid lately.
     pub(in crate::http) fn admit(
         &self,
         key: Option<KeyHash>,
@@ -122,8 +124,8 @@ impl RateLimits {
         Ok(Admitted { owed: Some(owed), ..admitted })
     }
 
-    /// Counts the request of a valid key and returns the rest of its rate. Fails with 429 if
-    /// nothing was left.
+    /// Counts the request of a valid key and returns the rest of its rate, None without a limit.
+    /// Fails with 429 if nothing was left.
     pub(in crate::http) fn count(
         &self,
         admitted: Admitted,
@@ -164,7 +166,7 @@ impl RateLimits {
         })
     }
 
-    /// Counts a failure: the key is not valid.
+    /// Counts a failure, and forgets that the key was valid.
     pub(in crate::http) fn refuse(&self, admitted: Admitted, now: Instant) {
         let now = self.moment(now);
         let Admitted { key, from, owed, .. } = admitted;
@@ -178,7 +180,7 @@ impl RateLimits {
         }
     }
 
-    /// Takes the count back: the lookup failed, which is nobody's fault.
+    /// Takes the failure back: the lookup itself failed, which is nobody's fault.
     pub(in crate::http) fn give_back(&self, admitted: Admitted, now: Instant) {
         let now = self.moment(now);
         if let Some(share) = admitted.owed {
@@ -207,7 +209,6 @@ impl RateLimits {
         }
     }
 
-    /// None if there is no limit.
     fn rate(&self, effect: Effect) -> Option<Rate> {
         Rate::per_minute(self.per_minute(effect))
     }
@@ -216,7 +217,7 @@ impl RateLimits {
         now.saturating_duration_since(self.began)
     }
 
-    /// Nothing panics while it holds the lock; even then the counts would be whole.
+    /// Ignores poisoning: nothing panics under the lock, and the counts would still be whole.
     fn lock(&self) -> MutexGuard<'_, RateCounts> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -254,7 +255,6 @@ fn too_many(what: &str, wait: Duration) -> Problem {
     }
 }
 
-/// Rounds up.
 pub(in crate::http) fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }

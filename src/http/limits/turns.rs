@@ -69,8 +69,8 @@ impl Turns {
     }
 }
 
-/// Runs work to its end even if the request is cancelled, then frees `holds`: SQLite continues a
-/// statement that nobody waits for.
+/// Runs work to its end even if the request is dropped, then frees `holds`: SQLite continues a
+/// statement that nobody waits for. Fails with 500 if the work panics.
 pub(in crate::http) async fn to_the_end<T: Send + 'static>(
     holds: impl Send + 'static,
     work: impl Future<Output = T> + Send + 'static,

@@ -82,7 +82,6 @@ fn headers() -> Value {
     })
 }
 
-/// One operation.
 fn operation_object(
     operation: &Operation,
     description: &Description,

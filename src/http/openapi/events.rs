@@ -8,7 +8,6 @@ use crate::app::delivery::catalog;
 use crate::domain::destination::Payload;
 use crate::http::typed::schema::{put, reference};
 
-/// One webhook per event.
 pub(super) fn webhooks() -> Map<String, Value> {
     let shown = |entry: catalog::Entry| {
         let name = entry.name.as_str();
@@ -63,7 +62,7 @@ fn headers() -> Value {
 }
 
 /// The body of each event and the shapes that bodies refer to. One body covers all modes: that of
-/// `full`, because the others have its fields or those of `thin`.
+/// `full`, which allows the data of `thin`, too.
 pub(super) fn shapes() -> BTreeMap<String, Value> {
     let mut shapes = BTreeMap::new();
     for entry in catalog::catalog() {

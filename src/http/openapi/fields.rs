@@ -80,13 +80,13 @@ pub(super) fn parameter(one: &Value) -> Row<'_> {
     }
 }
 
-/// The target of a reference; any other value itself.
+/// The target of a reference; any other value, or a reference that leads nowhere, itself.
 pub(super) fn resolved<'d>(document: &'d Value, value: &'d Value) -> &'d Value {
     let pointer = text(value, "/$ref").strip_prefix('#');
     pointer.and_then(|pointer| document.pointer(pointer)).unwrap_or(value)
 }
 
-/// All field names of a schema, nested shapes included.
+/// All field names of a schema, nested shapes included; no shape may contain itself.
 pub(super) fn names<'d>(document: &'d Value, schema: &'d Value) -> Vec<&'d str> {
     let schema = resolved(document, schema);
     let own = fields(schema, "/properties").map(|(name, _)| name.as_str());
@@ -95,7 +95,6 @@ pub(super) fn names<'d>(document: &'d Value, schema: &'d Value) -> Vec<&'d str> 
     own.chain(inner.flat_map(|inner| names(document, inner))).collect()
 }
 
-/// The types of a value.
 pub(super) fn kinds(schema: &Value) -> Vec<Kind<'_>> {
     if schema.get("anyOf").is_some() {
         let mut all: Vec<Kind<'_>> = items(schema, "anyOf").flat_map(kinds).collect();

@@ -178,7 +178,6 @@ impl<'d> OperationView<'d> {
     }
 }
 
-/// An example value of this schema.
 fn example(document: &Value, schema: &Value) -> Value {
     let none = Map::new();
     let shapes = document.pointer("/components/schemas").and_then(Value::as_object);

@@ -10,7 +10,7 @@ use crate::http::typed::schema::reference;
 const LEAST_FIELDS: usize = 8;
 
 /// Moves parameters used more than once into components, by name. A second parameter of one name
-/// gets its place (`query`, `path`) as a prefix.
+/// gets its place (`query`, `path`) as a prefix; any further one stays where it is.
 pub(super) fn parameters(paths: &mut [&mut Map<String, Value>]) -> Map<String, Value> {
     let mut counts: BTreeMap<String, (usize, Value)> = BTreeMap::new();
     each(paths, |one| {
@@ -46,7 +46,7 @@ fn each(paths: &mut [&mut Map<String, Value>], mut act: impl FnMut(&mut Value)) 
     }
 }
 
-/// Writes an object that has all fields of a named shape as that shape and the other fields.
+/// Writes an object with all fields of a named shape as that shape plus the other fields.
 pub(super) fn composed(schema: Value, named: &Map<String, Value>) -> Value {
     let fields = |schema: &Value| schema.get("properties").and_then(Value::as_object).cloned();
     let Some(own) = fields(&schema) else { return schema };

@@ -16,8 +16,8 @@ use crate::http::state::Http;
 
 /// Returns the caller of the query parameter `token`. Fails with the same 401 for a key that is
 /// malformed, unknown, revoked or of an inactive account. Without a key, or with several, the 401
-/// says where to send one, after the same time. Fails with 429 before any lookup after too many of
-/// these (`limits`).
+/// says where to send one, after the same time. Fails with 429 after too many of these, or over the
+/// key's rate (`limits::rates`). A failure of the store is passed on, and nothing is counted.
 pub(in crate::http) async fn caller(
     http: &Http,
     parts: &Parts,
@@ -46,8 +46,8 @@ pub(in crate::http) async fn caller(
     })
 }
 
-/// Explains a key sent in the wrong place or several times; None if it was sent once, in the right
-/// place.
+/// Explains a key that is missing, in the wrong place or sent several times; None if it was sent
+/// once, in the right place.
 fn misplaced(raw_query: &str, headers: &HeaderMap) -> Option<Problem> {
     let detail = match query::tokens(raw_query).count() {
         1 => return None,

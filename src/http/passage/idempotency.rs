@@ -40,8 +40,9 @@ pub(in crate::http) struct IdempotentRequest {
     pub(in crate::http) holder: Uuid,
 }
 
-/// Returns the `Idempotency-Key` of a creation. Other operations ignore it: reading, setting or
-/// deleting twice has the effect of once.
+/// Returns the `Idempotency-Key` of a creation, if there is one; fails with 400 if it is malformed
+/// or sent twice. Other operations ignore it: reading, setting or deleting twice has the effect of
+/// once.
 pub(in crate::http) fn key_name<'h>(
     operation: &Operation,
     headers: &'h HeaderMap,
@@ -85,7 +86,8 @@ pub(in crate::http) fn canonical(operation: &Operation, call: &Call) -> String {
         .to_string()
 }
 
-/// Carries the request out, or returns the stored response.
+/// Carries the request out, or returns the stored response. Of two requests at once, the loser
+/// gets the winner's response, or 409 while that is not stored.
 pub(in crate::http) async fn perform(
     operation: &'static Operation,
     call: Call,
@@ -95,7 +97,7 @@ pub(in crate::http) async fn perform(
     if let Some(stored) = stored_response(&http, &request).await? {
         return Ok(stored);
     }
-    // Runs to its end even if the client is gone: that client will repeat the request.
+    // Goes on even if the client is gone: that client will repeat the request.
     let work = tokio::spawn(async move {
         match (operation.handler)(call).await {
             Ok(response) => keep(&http, &request, response).await,
@@ -129,7 +131,7 @@ async fn stored_response(
     }
 }
 
-/// Restores status and body: other headers are general, or made anew.
+/// Restores status and body: other headers are general, or made anew. None for unreadable bytes.
 fn replay(kept: &[u8]) -> Option<Response> {
     let (status, body) = kept.split_first_chunk()?;
     let status = StatusCode::from_u16(u16::from_be_bytes(*status)).ok()?;

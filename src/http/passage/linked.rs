@@ -42,7 +42,7 @@ impl SignedLink {
 }
 
 /// Returns the request that this link opens. Fails with 401 if we did not make the link, with 410
-/// if it has expired, with 404 if its message is gone.
+/// if it has expired, with 404 if its message is gone, with 429 after too many from its address.
 pub(in crate::http) async fn visit(
     http: Arc<Http>,
     request: MatchedRequest,

@@ -1,4 +1,5 @@
-//! The outermost layer: headers of every response, and one log line per request.
+//! The outermost layer: headers and one log line for every response. A request whose client leaves
+//! before gets neither.
 //!
 //! The line names the operation by its pattern and contains no client input: path, query and method
 //! of a request may hold anything, even a key.
@@ -35,7 +36,7 @@ const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-/// Facts about a request, collected on its way for the log.
+/// Facts about a request, collected on its way for the log. The first value of each stays.
 #[derive(Clone, Debug, Default)]
 pub(in crate::http) struct Trace(Arc<RequestFacts>);
 
@@ -55,7 +56,6 @@ impl Trace {
         Self(Arc::new(RequestFacts { request, ..RequestFacts::default() }))
     }
 
-    /// The id of the request, as in the response.
     pub(in crate::http) fn request(&self) -> Uuid {
         self.0.request
     }
@@ -72,7 +72,6 @@ impl Trace {
         self.0.from.get_or_init(|| client);
     }
 
-    /// Records the rest of the key's rate, for the response headers.
     pub(in crate::http) fn set_quota(&self, quota: Option<Quota>) {
         if let Some(quota) = quota {
             self.0.quota.get_or_init(|| quota);
@@ -84,7 +83,8 @@ impl Trace {
     }
 }
 
-/// Runs one request within its deadline, and finishes its response.
+/// Runs one request within its deadline, and finishes its response. At the deadline the request is
+/// dropped (503); a panic gives 500. Sending the body is not part of the deadline.
 pub(in crate::http) async fn observe(
     State(http): State<Arc<Http>>,
     mut request: Request,

@@ -28,7 +28,7 @@ use crate::http::request::query::{self, Query};
 use crate::http::request::target::{self, TargetRule};
 use crate::http::state::Http;
 
-/// Authorises, reads and performs one request.
+/// Authorises, reads and performs one request. The audit log counts a 403 `forbidden`.
 pub(in crate::http) async fn perform(
     http: Arc<Http>,
     operation: &'static Operation,

@@ -35,7 +35,6 @@ pub(in crate::http) async fn here() -> Response {
     (JSON, places.to_string()).into_response()
 }
 
-/// OpenAPI 3.1.
 pub(in crate::http) async fn openapi(State(http): State<Arc<Http>>) -> Response {
     let described = described(&http);
     (JSON, described.document.clone()).into_response()

@@ -11,12 +11,12 @@ use crate::http::error::Problem;
 use crate::http::readiness::CheckResult;
 use crate::http::state::Http;
 
-/// The process runs.
 pub(in crate::http) async fn alive() -> Response {
     success("alive", json!({}))
 }
 
-/// Whether mail and changes can be accepted: each check, its cause if it fails, and since when.
+/// Whether mail and changes can be accepted: each check, its cause if it fails, and since when. 503
+/// if one fails.
 pub(in crate::http) async fn ready(State(http): State<Arc<Http>>) -> Result<Response, Problem> {
     let results = http.readiness.check(http.shutdown.is_stopping()).await;
     let checks = results.iter().map(shown).collect();

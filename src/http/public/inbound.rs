@@ -41,7 +41,8 @@ use crate::http::state::Http;
 /// Its name in the log.
 const ROUTE: &str = "/inbound/{type}/{inboundKey}";
 
-/// Accepts a post of a provider.
+/// Accepts a post of a provider: way in, places and body (`limits::inbound_places`), then the
+/// decision, which goes on to its end if the provider disconnects. A retry finds its result.
 pub(in crate::http) async fn post(
     State(http): State<Arc<Http>>,
     path: Result<RawPathParams, RawPathParamsRejection>,
@@ -65,15 +66,14 @@ pub(in crate::http) async fn post(
     drop(coming);
     let request = Forwarded { method: parts.method.to_string(), headers: fields(&parts), body };
     let inbound = http.use_cases.inbound.clone();
-    // A provider that disconnects does not cancel its request: it is decided to the end, and a
-    // retry finds the result.
     let work = async move { inbound.take(way, from, request).await };
     let taken = to_the_end((place, large), work).await?;
     answer(kind, taken)
 }
 
 /// Returns the way in of this path. Counts the request against the key's rate, or a failure against
-/// the address.
+/// the address. Fails with 404 if the path opens nothing, with 503 if a rate is exceeded or the
+/// store fails.
 async fn find_way_in(http: &Http, segments: &[String], from: IpAddr) -> Result<WayIn, Problem> {
     let nothing = || Problem::new(Code::NotFound, NOTHING_HERE);
     let [kind, key] = segments else { return Err(nothing()) };
@@ -114,7 +114,8 @@ fn fields(parts: &Parts) -> Vec<(String, Vec<u8>)> {
     headers.map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec())).collect()
 }
 
-/// Reads the whole body. Returns a place as well if the body is large.
+/// Reads the whole body. Returns a place as well if the body is large. Fails with 413 or 415 for a
+/// body that no retry mends, otherwise with 503.
 async fn collect(
     http: &Http,
     headers: &HeaderMap,

@@ -6,7 +6,7 @@ use tokio::sync::Semaphore;
 
 use crate::http::readiness::*;
 
-/// A store whose answers a test permits, and a clock that a test moves.
+/// A check whose results the test permits, and a clock that the test moves.
 struct Scene {
     readiness: Readiness,
     asked: Arc<AtomicUsize>,
@@ -154,7 +154,7 @@ async fn what_does_not_answer_is_said_so_and_waited_for_by_one() {
     assert_eq!((told, scene.asked()), ((None, millis), 1));
 }
 
-/// The time stays as long as the cause does; a pass again is a change, too.
+/// `since` stays as long as the cause does; a new pass is a change, too.
 #[tokio::test]
 async fn each_check_says_since_when() {
     let scene = Scene::new();
@@ -185,7 +185,7 @@ async fn held(millis: i64) -> Scene {
 
 #[tokio::test]
 async fn a_check_that_held_lately_is_believed_for_a_moment_while_it_is_slow() {
-    // The time when a check begins, and the last time it is asked for.
+    // The time when a run begins, and the time of the last request.
     for (begins, last, cause) in [
         (2000, 2000, None),
         (2000, 4999, None),
@@ -205,7 +205,7 @@ async fn a_check_that_held_lately_is_believed_for_a_moment_while_it_is_slow() {
     }
 }
 
-/// It is believed only while there is no result: a failure is reported at once.
+/// A good result is kept only while the run has none: a failure is reported at once.
 #[tokio::test]
 async fn a_check_that_held_lately_and_fails_is_said_at_once() {
     let scene = Scene::new();

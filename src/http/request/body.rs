@@ -56,12 +56,10 @@ impl Fields {
         self.fields.get(name)
     }
 
-    /// Removes a field and returns its value.
     pub(in crate::http) fn take(&mut self, name: &str) -> Option<Value> {
         self.fields.remove(name)
     }
 
-    /// All fields, by name.
     pub(in crate::http) fn pairs(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.fields.iter().map(|(name, value)| (name.as_str(), value))
     }
@@ -75,7 +73,9 @@ pub(in crate::http) struct AllowedBody {
     pub(in crate::http) targets: &'static [&'static str],
 }
 
-/// Reads the body that is allowed. `key` is the caller's, for the place of a large body.
+/// Reads the body that is allowed. A large one waits for a place of the caller's `key`, within the
+/// body's time. Fails with 408 after that time, with 413 for a body that is too long, 415 for one
+/// that is not plain JSON, 400 for any other mistake, and as `Turns::place` does.
 pub(in crate::http) async fn read(
     http: &Http,
     headers: &HeaderMap,

@@ -113,13 +113,11 @@ impl Call {
         self.last_event_id.as_ref().map(|value| value.to_str().unwrap_or("?"))
     }
 
-    /// The account that the request acts on.
     pub(in crate::http) const fn account(&self) -> &Account {
         &self.target.account
     }
 
-    /// Takes the request's place among those that hold a message: that of its large body, or one
-    /// that it waits for.
+    /// Takes over the place of the large body, or waits for one as `Turns::place` does.
     pub(in crate::http) async fn place(&mut self) -> Result<TurnPlace, Problem> {
         match self.body.place.take() {
             Some(place) => Ok(place),
@@ -127,7 +125,6 @@ impl Call {
         }
     }
 
-    /// The reader for a download place.
     pub(in crate::http) const fn reader(&self) -> Reader {
         Reader::Key(self.caller.key.id, self.caller.account.id)
     }
@@ -154,14 +151,14 @@ impl Call {
         Ok(found)
     }
 
-    /// Fails unless the caller manages this reseller or partner, which decides.
+    /// Fails unless the caller manages this reseller or partner.
     pub(in crate::http) async fn manages(&self, id: AccountId) -> Result<(), Problem> {
         let need = Need::write(TargetType::Provider).administrators();
         self.reached(id, need.at_least(Level::ResellerAdmin)).await.map(drop)
     }
 
-    /// Fails unless the Agent is in the target's organization and in the caller's reach. The error
-    /// is the same for all others.
+    /// Fails unless this is an Agent of the target's organization in the caller's reach. The error
+    /// is that of an account out of reach, or 400 for one in reach that is no Agent.
     pub(in crate::http) async fn neighbour(&self, id: AccountId) -> Result<(), Problem> {
         let need = Need::read(TargetType::Level(AccountType::Agent));
         let found = self.reached(id, need).await?.account;

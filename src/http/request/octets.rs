@@ -25,9 +25,9 @@ pub(in crate::http) enum BodyError {
     NoPlace(Problem),
 }
 
-/// Reads a whole body. A body above `most` bytes is read on and dropped, within limits: a client
-/// that reads the response only after sending would otherwise meet a closed connection. A body
-/// above `max_body_bytes` needs a `place`; without one it is dropped in the same way.
+/// Reads a whole body. A body above `most` bytes fails, after it was read on and dropped, within
+/// limits: a client that reads the response only after sending would otherwise meet a closed
+/// connection. A body above `max_body_bytes` waits for a `place`; without one it fails in that way.
 pub(in crate::http) async fn read_whole<P, R>(
     mut body: Body,
     bounds: BodyBounds<'_>,

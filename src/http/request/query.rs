@@ -19,8 +19,8 @@ pub(in crate::http) const FILTERS: &str = "field__op";
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Parses a query of at most `max_bytes` bytes. Fails with 400 for a parameter that is not in
-    /// `known` or `targets`.
+    /// Parses a query of at most `max_bytes` bytes. Fails with 400 if it is longer or malformed,
+    /// for a parameter that is sent twice, and for one that is not in `known` or `targets`.
     pub(in crate::http) fn parse(
         raw: &str,
         max_bytes: usize,

@@ -170,7 +170,7 @@ lists! {
 
 pub async fn search(call: Call, request: Search) -> Result<WithHeaders<Accounts>, Problem> {
     let whole = request.query();
-    // v2 gives the last second of the range.
+    // The range of v2 includes its last second.
     let end = |Moment(at): Moment| {
         Timestamp::from_millis(at.seconds() * 1000).plus(Duration::from_secs(1))
     };
@@ -200,7 +200,7 @@ async fn find(
     let size = request.size.unwrap_or(limits.default_page);
     let (number, limit) =
         if paged { (request.page.unwrap_or(0), size) } else { (0, limits.max_page) };
-    // Skipped accounts are read, too: beyond the limit, `after` continues.
+    // Skipping an account reads it, too: beyond the limit, `after` continues.
     let last = limits.max_walk / limit.max(1);
     if number > last {
         let detail =

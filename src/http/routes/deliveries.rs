@@ -152,7 +152,7 @@ fn shape(delivery: &DeliveryRecord) -> Option<Delivery> {
     })
 }
 
-/// Hides the response of an erased event, because a receiver may repeat its input there.
+/// Hides the response of an erased event, because a receiver may repeat the event there.
 fn shape_attempt(attempt: &delivery::Attempt, erased: bool) -> Attempt {
     let response = || String::from_utf8_lossy(&attempt.response).into_owned();
     Attempt {

@@ -3,7 +3,8 @@
 //! Events are read a few at a time, as fast as the connection takes them: nothing is held in memory
 //! for a slow reader. A client that reconnects continues after the last id that it got. So it gets
 //! an id even before the first event, and after passing over many events. Before any event is sent,
-//! key and rights are checked again: a client that has lost them gets no further event.
+//! key and rights are checked again. The stream ends when they are lost, when the store fails, at
+//! the soft stop, and at the age limit of its connection.
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -34,7 +35,7 @@ pub(super) struct Stream {
     sure: i64,
     /// An id that the client has not got yet, to continue from.
     unsent_id: Option<EventId>,
-    /// The end of the stream: no connection is served longer.
+    /// The age limit.
     until: Instant,
     heartbeat: Instant,
     check: Instant,
@@ -47,7 +48,6 @@ enum State {
     Ended,
 }
 
-/// The next step.
 enum Next {
     Text(Bytes),
     /// There may be new events.
@@ -173,7 +173,7 @@ impl Stream {
         }
         let until = self.check.min(self.heartbeat).min(self.until);
         tokio::select! {
-            // Everything before was read, and nothing in view came up to there.
+            // Nothing between `after` and `quiet` is in view.
             quiet = self.waiting.changed() => self.after = self.after.max(quiet.unwrap_or_default()),
             () = sleep_until(until) => {}
             () = self.followed.http.shutdown.soft() => {}

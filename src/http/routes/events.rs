@@ -194,8 +194,8 @@ struct Patience {
     waiting: Waiting,
 }
 
-/// Reads the next part of the log, waiting for it if requested. Events that are committed but have
-/// no position yet are no reason not to wait.
+/// Reads the next part of the log, waiting for it if requested, until the soft stop at the latest.
+/// Waits also while committed events have no position yet.
 async fn read(
     mut followed: FollowedEvents,
     patience: Option<Patience>,

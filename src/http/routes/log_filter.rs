@@ -60,7 +60,6 @@ fn about_filters(schema: &mut Schema) {
     schema.insert("description".to_owned(), about.into());
 }
 
-/// A parsed request.
 pub(super) struct LogQuery {
     pub(super) filter: LogFilter,
     pub(super) fields: Vec<LogField>,
@@ -71,7 +70,6 @@ pub(super) struct LogQuery {
     pub(super) describes: bool,
 }
 
-/// Parses a request.
 pub(super) fn parse(request: List, rules: &LogRules) -> Result<LogQuery, Problem> {
     let (since, before) = (request.start.map(|Moment(at)| at), request.end.map(|Moment(at)| at));
     if since.zip(before).is_some_and(|(since, before)| since > before) {

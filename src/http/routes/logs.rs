@@ -113,6 +113,7 @@ pub async fn list(call: Call, request: List) -> Result<Logs, Problem> {
     }
 }
 
+/// Takes the key's turn, then for a large page a place for downloads, then a place for the log.
 async fn page(call: &Call, wanted: LogQuery) -> Result<Logs, Problem> {
     let (number, size) = wanted.page;
     let turn = call.turn_at_logs()?;

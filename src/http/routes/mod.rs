@@ -2,6 +2,10 @@
 //!
 //! A handler gets the authorised `Call` and its parsed request type, and returns its answer type.
 //! `successes!` declares the answers of a file, each with its status and its message.
+//!
+//! A handler takes no lock, and fails as its use cases do (`problems_of`), or with 400 for a
+//! mistake that no schema expresses. It changes something by one call of a use case. An answer with
+//! a whole list reads it afterwards: an error there does not undo the change.
 
 pub(super) mod account;
 pub(super) mod account_lists;

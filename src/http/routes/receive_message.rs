@@ -22,7 +22,7 @@ const UNTYPED: &str = "file";
 /// Longest URL in bytes: browsers take no more. Bounds the records.
 const LONGEST_URL: usize = 2048;
 
-/// Fields that are not part of the stored message: sent to two Agents, the message is the same.
+/// Fields that are not part of the stored message, which is the same for any Agent.
 const TARGETS: &[&str] = &["targetAgent", "targetAccountId"];
 
 /// Submits a message from your own platform
@@ -133,7 +133,6 @@ successes! {
     } = OK "message received";
 }
 
-/// Stores the message durably, then answers.
 pub async fn receive(call: Call, request: Receive) -> Result<Stored, Problem> {
     let sent = call.body.pairs().filter(|(name, _)| !TARGETS.contains(name));
     let sent: Map<String, Value> =
@@ -175,7 +174,7 @@ impl Receive {
             bounded(name, length, rules.max_object_bytes)?;
         }
         let context = self.context.unwrap_or_default();
-        // v2 sends it there.
+        // v2 sends the thread in `context`.
         let thread = self.thread_id.as_deref();
         let thread = thread.or_else(|| context.get("threadId").and_then(Value::as_str));
         let thread = thread.map(plain_line).transpose().map_err(misspelt("threadId"))?;

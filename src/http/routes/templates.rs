@@ -116,7 +116,7 @@ impl Updated {
     }
 }
 
-/// Changes parts of a template, or requests a migration to it.
+/// Changes parts of a template, or requests a migration to it; 400 for both.
 pub async fn update(call: Call, request: Update) -> Result<Either<Updated, Queued>, Problem> {
     let id = TemplateId(request.template_id.0);
     let update = TemplateUpdate {

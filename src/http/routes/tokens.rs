@@ -66,7 +66,6 @@ pub struct Create {
     expires_at: Option<Moment>,
 }
 
-/// Creates a key for the target.
 pub async fn create(call: Call, request: Create) -> Result<Created, Problem> {
     let expires_at = request.expires_at.map(|Moment(at)| at);
     call.caller.may_issue(expires_at)?;

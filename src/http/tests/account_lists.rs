@@ -1,4 +1,4 @@
-//! Lists of accounts, searches, and the way back from a name elsewhere.
+//! Lists of accounts, searches, and accounts found by external id.
 
 use serde_json::{Value, json};
 
@@ -60,7 +60,7 @@ async fn pages_are_counted_from_zero_and_bounded() {
     assert_eq!(ids(&second["accounts"]), agents[3..6]);
     assert_eq!((&second["pageNumber"], &second["pageSize"]), (&json!(1), &json!(3)));
     assert_eq!(ids(&list("page=1&pageSize=3").await["accounts"]), agents[3..6]);
-    // Without pagination as many as may be, and `next` leads to the rest.
+    // Without pagination the page is as large as allowed, and `next` leads to the rest.
     for query in ["", "pagination=false", "pagination=false&page=3"] {
         let (mut found, mut after) = (Vec::new(), String::new());
         while found.len() < agents.len() {
@@ -72,7 +72,7 @@ async fn pages_are_counted_from_zero_and_bounded() {
         }
         assert_eq!(found, agents, "{query}");
     }
-    // `Link` leads there, too.
+    // So does `Link`.
     let mut path = "/listAccounts?pagination=true&page=1&pageSize=3".to_owned();
     let mut found = Vec::new();
     loop {
@@ -195,7 +195,7 @@ async fn a_name_elsewhere_leads_back_within_reach_only() {
     house.get("partner", unknown).await.problem(404, "not_found", "no account in the scope");
     let none = house.get("partner", "/getAccountByExternalId").await;
     none.problem(400, "invalid_request", "externalAccountId is missing");
-    // A neighbour's neighbour may have the same, one below the same parent may not.
+    // Accounts below one parent must have different external ids.
     let path = format!("/updateAccount?targetAccountId={}", id("agent2"));
     let body = json!({ "externalAccountId": "acct_123abc" });
     house.post("org1", &path, body).await.problem(409, "conflict", "below the same parent");

@@ -67,7 +67,7 @@ async fn a_tree_is_made_from_the_top() {
         }
     }
 
-    // As v2 clients send it: the organization by either name, equal if by both.
+    // As in v2: the organization by either name, or by both if they agree.
     let id = &organization["id"];
     for query in [
         format!("targetOrganizationId={id}"),
@@ -84,7 +84,7 @@ async fn a_tree_is_made_from_the_top() {
     let other = house.id("org1");
     let differing = format!("/createAccount?targetAccountId={id}&targetOrganizationId={other}");
     house.post("partner", &differing, json!({})).await.problem(400, "invalid_request", "differ");
-    // The name is not required, and the organization's own key needs no target.
+    // Needs neither a name nor, with the organization's own key, a target.
     let made = house.post("org1", "/createAccount", json!({})).await.success(201);
     assert_eq!(made["account"]["accountName"], "Agent");
     let nothing = house.call("org1", "POST", "/createAccount", None).await;
@@ -205,7 +205,7 @@ async fn an_update_keeps_what_it_is_told() {
     let answer = house.post("reseller1", &update, body).await.success(200);
     assert_eq!(answer["updatedSettings"], json!(["active", "externalAccountId", "servicePremium"]));
     assert_eq!(answer["organization"]["externalAccountId"], "AC_1");
-    // Taken by a neighbour; the neighbour's own key does not get to ask.
+    // The name is taken; the organization's own key may not even ask.
     let theirs = format!("/updateOrganization?targetOrganizationId={}", house.id("org2"));
     let body = json!({ "externalAccountId": "AC_1", "orgName": "other" });
     let reply = house.post("reseller1", &theirs, body.clone()).await;
@@ -214,7 +214,7 @@ async fn an_update_keeps_what_it_is_told() {
     let org2 = house.get("org2", "/account").await.success(200);
     assert_eq!((&org2["name"], &org2["externalAccountId"]), (&json!("org2"), &Value::Null));
 
-    // Terms that others agreed with the account.
+    // The contract with an account above.
     for (name, value) in [
         ("productPlanId", json!("gold")),
         ("offeredProductPlanId", json!("gold")),
@@ -263,7 +263,7 @@ async fn a_reseller_is_switched_by_who_is_above_it_and_never_by_itself() {
         ("partner", "", "above this one"),
     ] {
         for active in [false, true] {
-            // With a field that it may set, too: all or nothing.
+            // All fields or none: another field in the body may be set by anybody.
             let body = json!({ "active": active, "description": "x" });
             let reply = house.post(caller, &format!("/account{query}"), body).await;
             reply.problem(403, "forbidden", words);
@@ -302,7 +302,7 @@ async fn what_is_deleted_lies_below_the_target() {
         ("reseller1", "/deleteOrganization", "targetOrganizationId", "", id("org3")),
         ("reseller1", "/deleteOrganization", "targetOrganizationId", "", id("reseller1")),
         ("reseller1", "/deleteOrganization", "targetOrganizationId", "", NOBODY),
-        // The caller reaches it, the context that it names does not.
+        // The caller reaches the account, but the named target does not.
         ("reseller1", "/deleteAccount", "targetAccountId", "targetOrganizationId", id("agent3")),
     ] {
         let context = id("org1");

@@ -1,4 +1,4 @@
-//! The configuration of an Agent, from its first field to its versions.
+//! The configuration of an Agent: staging, publishing, versions.
 
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ impl House {
         self.get("agent1", &format!("/agentEventRules/{kind}")).await.success(200)
     }
 
-    /// Stages and publishes; answers the id of the live configuration.
+    /// Stages and publishes; returns the id of the live configuration.
     async fn published(&self, title: &str) -> String {
         let staged = self.configure("/agent", whole(title)).await.success(200);
         self.configure("/agent/publish", json!({})).await.success(200);
@@ -281,7 +281,7 @@ async fn versions_are_bounded_those_that_publishing_makes_by_themselves() {
     let automatic = house.versions(&live, "?includeData=true").await;
     let titles: Vec<_> = automatic.iter().map(|one| &one["snapshot"]["title"]).collect();
     assert_eq!(titles, ["3", "2"]);
-    // Named, it is one that somebody keeps.
+    // A renamed version counts as one made by a request.
     let name = format!("{path}/{}/title", automatic[1]["versionId"]);
     house.call("agent1", "PUT", &name, Some(&json!({ "title": "two" }))).await.success(200);
     house.configure(&path, json!({ "title": "x" })).await.success(201);
@@ -346,7 +346,7 @@ async fn work_is_handed_only_to_an_agent_that_the_caller_reaches() {
         });
         house.call(caller, "POST", "/agent", Some(&body)).await
     };
-    // Foreign, neighbouring and unknown Agents get the same answer where the caller reaches none.
+    // Foreign and unknown Agents get one answer, and so do neighbours out of reach.
     let neighbour = house.id("agent2").get();
     for id in [house.id("agent3").get(), NOBODY] {
         ask("org1", id).await.problem(403, "forbidden", "does not reach this account");
@@ -356,7 +356,7 @@ async fn work_is_handed_only_to_an_agent_that_the_caller_reaches() {
         ask(caller, neighbour).await.problem(403, "forbidden", "does not reach this account");
     }
     ask("org1", neighbour).await.success(200);
-    // Sending back the present value needs no further right.
+    // Sending the present value again needs no right to the delegate.
     ask("few", neighbour).await.success(200);
     let version = json!({ "title": "x", "targetAccountId": house.id("agent1").get() });
     let live = house.rules("staging").await["campaignId"].as_str().unwrap().to_owned();
@@ -367,8 +367,8 @@ async fn work_is_handed_only_to_an_agent_that_the_caller_reaches() {
     house.configure(&one, snapshot).await.problem(403, "forbidden", "does not reach this account");
 }
 
-/// Proves that publishing checks a staged configuration again, which an older program may have
-/// accepted.
+/// Proves that publishing checks a staged configuration again: an older program may have accepted
+/// it.
 #[tokio::test]
 async fn what_is_a_mistake_by_now_is_not_published() {
     let house = House::new().await;

@@ -1,5 +1,5 @@
-//! Apps on Agents and integrations of accounts: their life, their state, and that no secret of them
-//! comes out again.
+//! Apps on Agents and integrations of accounts: their life and state, and the secrecy of their
+//! secrets.
 
 use serde_json::{Value, json};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
@@ -12,7 +12,7 @@ use crate::http::tests::House;
 use crate::http::tests::secrecy::Log;
 use std::sync::Arc;
 
-/// No part of it stands anywhere by chance.
+/// No part of it occurs anywhere else.
 const SECRET: &str = "hunter2-canary-4711";
 
 impl House {
@@ -73,7 +73,7 @@ async fn an_app_is_installed_set_up_changed_and_removed() {
         "choices": [],
     });
     assert!(before["settingsSchema"].as_array().unwrap().contains(&token), "{before}");
-    // Both versions are offered; of the organization nothing is ever installed.
+    // Both versions are offered; an organization never has one installed.
     listed(&house, "org1", "crm", "v2").await;
     house.get("agent1", path).await.problem(404, "not_found", "install it with POST");
     house.put("agent1", path, json!({ "settings": {} })).await.problem(404, "not_found", "install");
@@ -135,7 +135,7 @@ async fn what_an_app_depends_on_is_said_and_counts() {
     let crm = |met: bool| json!([{ "type": "app", "name": "crm", "satisfied": met }]);
     assert_eq!((&made["app"]["missing"], &made["app"]["dependencies"]), (&json!([]), &crm(false)));
     assert_eq!(made["app"]["setupComplete"], false);
-    // Installed is not set up; any version will do.
+    // The dependency is installed but not set up; any version of it counts.
     house.post("agent1", "/apps/crm/v2", json!({})).await.success(201);
     assert_eq!(listed(&house, "agent1", "tickets", "v1").await["dependencies"], crm(false));
     let settings = json!({ "region": "eu", "clientId": "c", "clientSecret": SECRET });
@@ -143,7 +143,7 @@ async fn what_an_app_depends_on_is_said_and_counts() {
     let now = listed(&house, "agent1", "tickets", "v1").await;
     assert_eq!((&now["dependencies"], &now["setupComplete"]), (&crm(true), &json!(true)));
 
-    // A feature is asked for at once, and missed when it is gone.
+    // The feature is required from the next request on, and reported missing once it is gone.
     let computer = |on: Value| json!({ "features": { "computer": on } });
     let assign = format!("/features/assign?targetAccountId={}", house.id("org1"));
     house.post("partner", &assign, computer(json!(false))).await.success(200);
@@ -246,7 +246,7 @@ async fn no_secret_is_in_a_row_an_answer_or_a_log() {
         "what is no secret is there"
     );
     assert!(!holds(&dump, SECRET));
-    // And they are kept: the vault opens them at their own place, and nowhere else.
+    // The secrets are stored: the vault opens each in its own place only.
     let app = AppRef::new("calendar", "v1").unwrap();
     let of = crate::domain::app::Use::Installed;
     let record = house.store.app_record(house.id("agent1"), of, &app).await.unwrap().unwrap();
@@ -256,7 +256,7 @@ async fn no_secret_is_in_a_row_an_answer_or_a_log() {
     let elsewhere = record.place().replace("app/", "integration/");
     let refused = vault.open(&elsewhere, record.sealed.as_ref().unwrap());
     assert_eq!(refused, Err(VaultError::NotOurs));
-    // With the account they go.
+    // They are deleted with the account.
     let id = house.id("agent1").get();
     let delete = json!({ "targetAccountId": id });
     house.call("org1", "DELETE", "/deleteAccount", Some(&delete)).await.success(201);

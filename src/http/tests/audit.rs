@@ -21,19 +21,19 @@ async fn log(house: &House, caller: &str, query: &str) -> Vec<Value> {
     reply["audit"].as_array().unwrap().clone()
 }
 
-/// Makes changes with the partner's key, one after the other, and looks at what each leaves.
+/// Makes changes with the partner's key, one by one, and checks the entries of each.
 struct Changes {
     house: House,
     made: BTreeSet<String>,
     entries: usize,
     /// The value of `{id}`.
     id: String,
-    /// And `{agentConfigId}`.
+    /// The value of `{agentConfigId}`.
     config: String,
 }
 
 impl Changes {
-    /// An operation, on this target, that leaves entries of these deeds, the newest first.
+    /// Performs an operation on this target, and expects entries of these deeds, newest first.
     async fn make(
         &mut self,
         operation: &str,
@@ -74,7 +74,7 @@ impl Changes {
         reply.json()
     }
 
-    /// As `make`, then once more, which changes nothing.
+    /// Does the same as `make`, then repeats the request, which changes nothing.
     async fn make_once(&mut self, operation: &str, target: i64, body: Value, deeds: &[&str]) {
         self.make(operation, target, body.clone(), deeds).await;
         self.make(operation, target, body, &[]).await;
@@ -95,7 +95,7 @@ impl Changes {
         let all = json!({ "address": "new@partner.example", "catchAll": true });
         self.make_once(add, id, all, &["address.added"]).await;
         self.make_once("DELETE /email/addresses", id, address, &["address.removed"]).await;
-        // Content changes no right: its record says who handed it in.
+        // Content leaves no entry: its intake record names the actor.
         let message = json!({ "targetAgent": id, "sourceAddress": "anna", "message": "Hello" });
         let receive = "POST /agent/receiveMessage";
         let room = self.make(receive, id, message.clone(), &[]).await["roomId"].clone();
@@ -276,7 +276,7 @@ async fn an_entry_tells_what_was_and_what_is() {
     let made = seen.last().unwrap();
     assert_eq!(made["action"], "account.created");
     assert_eq!(made["by"]["type"], "operator");
-    // And nobody else sees any of it.
+    // No other account sees any of it.
     for other in ["agent2", "org2", "reseller2"] {
         let entries = log(&house, other, "").await;
         assert!(entries.iter().all(|entry| entry["accountId"] != id), "{other}");
@@ -331,7 +331,7 @@ async fn a_log_is_read_page_by_page_and_narrowed() {
         path = next.split(['<', '>']).nth(1).unwrap().replacen("/api/v2", "", 1);
     }
     assert_eq!(read, all);
-    // The next page is in the body, too, and an id is as good as a cursor.
+    // The body has the cursor of the next page, too; the id of an entry works as well.
     let page = house.get("partner", "/audit?limit=7").await;
     let next = page.json()["next"].as_str().unwrap().to_owned();
     assert!(page.link("next").unwrap().ends_with(&format!("&before={next}")), "{next}");
@@ -388,7 +388,7 @@ async fn a_log_is_read_page_by_page_and_narrowed() {
     }
 }
 
-/// The entries of refused attempts, once they count so many.
+/// Waits until entries of refused attempts count so many, and returns them.
 async fn refused(house: &House, caller: &str, count: i64) -> Vec<Value> {
     let waiting = async {
         loop {
@@ -431,7 +431,7 @@ async fn refused_attempts_are_counted_and_foreign_ones_look_like_unknown_ones() 
             attempts += 2;
         }
     }
-    // One of a key, an operation and a minute, so that none hides another.
+    // One entry per key, operation and minute, so that none hides another.
     let mut entries = refused(&house, caller, attempts).await;
     for operation in OPERATIONS.iter().filter(|one| !one.path.contains("targetAccountId")) {
         let of = |entry: &Value| entry["object"] == operation.name();
@@ -445,11 +445,11 @@ async fn refused_attempts_are_counted_and_foreign_ones_look_like_unknown_ones() 
     for other in ["agent3", "agent4"] {
         assert_eq!(log(&house, other, "action=access.denied").await.len(), 0, "{other}");
     }
-    // Requests within reach, or malformed, are no such attempt.
+    // Requests within reach, and malformed ones, do not count.
     house.get(caller, "/email/inboundPolicy").await.success(200);
     house.get(caller, "/account?targetAccountId=x").await.problem(400, "invalid_request", "");
     house.send("GET", "/api/v2/account?token=gp_x", None).await.problem(401, "unauthorized", "");
-    // An Agent that another parameter names, foreign, unknown, or only beside the target.
+    // Another parameter names an Agent: a foreign, an unknown, or a neighbouring one.
     let id = house.id("agent1").get();
     for agent in [house.id("agent4").get(), NOBODY, house.id("agent2").get()] {
         let path = format!("/email/intake?targetAccountId={id}&agent={agent}");

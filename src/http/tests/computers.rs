@@ -1,5 +1,4 @@
-//! The computers of Agents over the wire: records, life, configuration, and the path that names
-//! whose.
+//! The computers of Agents over the wire: records, life, configuration, and the target in the path.
 
 use std::time::Duration;
 
@@ -92,7 +91,7 @@ async fn a_computer_is_provisioned_and_deprovisioned_as_often_as_one_likes() {
     assert_eq!(again["job"], first["job"]);
     let status = house.get("agent1", &at("/status")).await.success(200);
     assert_eq!((&status["status"], &status["job"]), (&json!("provisioned"), &first["job"]));
-    // Its life is no change of what it is configured with.
+    // Provisioning does not change the revision of the configuration.
     let revision = first["account"]["revision"].as_i64().unwrap();
     let patch = json!({ "revision": revision, "patch": { "labels": { "a": "b" } } });
     house.call("agent1", "POST", &at("/config/patch"), Some(&patch)).await.success(200);
@@ -127,7 +126,7 @@ async fn a_configuration_is_patched_by_revision_and_shows_no_secret() {
     let at = |rest: &str| path(&house, "agent1", rest);
     let made = house.call("agent1", "POST", &at("/provision"), None).await.success(202);
     let first = made["account"]["revision"].as_i64().unwrap();
-    // So many changes after the first.
+    // Patches at the revision that is `later` changes after the first.
     let patch = async |later: i64, patch: Value, replaced: &[&str]| {
         let body = json!({ "revision": first + later, "patch": patch, "replacePaths": replaced });
         house.call("agent1", "POST", &at("/config/patch"), Some(&body)).await
@@ -142,14 +141,14 @@ async fn a_configuration_is_patched_by_revision_and_shows_no_secret() {
     );
     assert_eq!(done["authoredConfig"]["secrets"], json!({ "one": "********" }));
     assert_eq!(done["effectiveConfig"]["pollSeconds"], 30);
-    // Merged, and replaced where that was asked for; the mask keeps what is there.
+    // Merges, and replaces where requested; the mask keeps the stored value.
     let second = json!({ "labels": { "a": null, "c": "3" }, "secrets": { "one": "********", "two": "hunter3" } });
     let done = patch(1, second, &[]).await.success(200);
     assert_eq!(done["authoredConfig"]["labels"], json!({ "b": "2", "c": "3" }));
     assert_eq!(done["authoredConfig"]["secrets"], json!({ "one": "********", "two": "********" }));
     let done = patch(2, json!({ "labels": { "d": "4" } }), &["/labels"]).await.success(200);
     assert_eq!(done["authoredConfig"]["labels"], json!({ "d": "4" }));
-    // A patch that changes nothing is no other revision; a new value of a secret is.
+    // A patch without a change keeps the revision; a new value of a secret does not.
     assert_eq!(patch(3, json!({}), &[]).await.success(200)["revision"], first + 3);
     assert_eq!(
         patch(3, json!({ "secrets": { "one": "new" } }), &[]).await.success(200)["revision"],
@@ -247,7 +246,7 @@ async fn nobody_makes_a_computer_healthy_by_asking_how_it_is() {
     house.call("org1", "POST", &path(&house, "agent1", "/provision"), None).await.success(202);
     let health = path(&house, "agent1", "/runtime/health");
     let key = house.store.keys(house.id("agent1")).await.unwrap()[0].id;
-    // Long ago somebody did something.
+    // The last use of the key is hours ago.
     let long_ago = house.now().minus(Duration::from_secs(3 * 3600));
     assert!(house.store.record_key_use(key, long_ago, long_ago).await.unwrap());
     let shown = house.get("org1", &health).await.success(200);
@@ -256,7 +255,7 @@ async fn nobody_makes_a_computer_healthy_by_asking_how_it_is() {
         (&json!("degraded"), &json!(long_ago.to_string()))
     );
     assert_eq!(shown["findings"][0]["code"], "no_way");
-    // The Agent itself asks, which is noted beside the requests, and again when it was.
+    // The Agent asks for its own health, and the use of its key is noted.
     for _ in 0..2 {
         let shown = house.get("agent1", &health).await.success(200);
         assert!(["degraded", "unknown"].contains(&shown["status"].as_str().unwrap()), "{shown}");
@@ -276,7 +275,7 @@ async fn the_path_names_one_account_in_one_spelling() {
     let house = House::new().await;
     let (mine, other) = (house.id("agent1").get(), house.id("agent2").get());
     for rest in ["", "/config", "/config/schema", "/status", "/runtime/health"] {
-        // Nothing would be another path, and braces stand in none.
+        // An empty text would make another path, and no path has braces.
         for odd in NO_TEXTS.iter().copied().filter(|odd| !matches!(*odd, "" | "{}")) {
             let reply = house.get("partner", &format!("/computer/accounts/{odd}{rest}")).await;
             reply.problem(400, "invalid_request", "targetAccountId");
@@ -288,14 +287,14 @@ async fn the_path_names_one_account_in_one_spelling() {
         }
         let agreed = house.get("partner", &format!("{own}?targetAccountId={mine}")).await;
         assert!([200, 404].contains(&agreed.status), "{}", agreed.text());
-        // Out of reach, and nobody's: one answer, and before anything is read.
+        // One answer for targets out of reach and for unknown ones, before anything is read.
         for target in ["agent2", "agent4", "org1"] {
             let reply = house.get("agent1", &path(&house, target, rest)).await;
             reply.problem(403, "forbidden", "does not reach this account");
         }
         let reply = house.get("agent1", &format!("/computer/accounts/{NOBODY}{rest}")).await;
         reply.problem(403, "forbidden", "does not reach this account");
-        // In reach, and no Agent.
+        // In reach, but no Agent.
         let reply = house.get("org1", &path(&house, "org1", rest)).await;
         reply.problem(400, "invalid_request", "an Agent");
     }

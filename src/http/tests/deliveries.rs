@@ -1,4 +1,4 @@
-//! The state of deliveries, as their owner sees it, and sending one again.
+//! The state of deliveries, as their owner sees it, and replays.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ async fn again(house: &House, caller: &str, id: &Value) -> Reply {
     house.call(caller, "POST", &path, Some(&json!({}))).await
 }
 
-/// One that was delivered, one that is tried again, one that was given up, the newest.
+/// Three deliveries: delivered, to be tried again, given up (the newest).
 async fn three(house: &House) -> DestinationId {
     let webhook = hook(house, "org1", "incoming").await;
     house.receive("agent1", MAIL, 0).await;
@@ -73,7 +73,7 @@ async fn what_became_of_deliveries_is_listed_the_newest_first() {
     assert_eq!(listed[2]["attempts"][0]["error"], json!(null));
     let one = format!("/deliveries/{}", pending["id"].as_str().unwrap());
     assert_eq!(house.get("org1", &one).await.success(200)["delivery"], *pending);
-    // Nothing of the message itself is in any of it.
+    // The list contains nothing of the message itself.
     assert!(!listed.to_string().contains("good.example"), "{listed}");
 }
 
@@ -96,7 +96,7 @@ async fn a_list_is_narrowed_and_read_page_by_page() {
     assert_eq!(ids(&since), [all[0]["id"].clone(), all[1]["id"].clone()]);
     let until = list(&house, webhook, &format!("until={middle}")).await.success(200);
     assert_eq!(ids(&until), [all[2]["id"].clone()]);
-    // By links, forth and back.
+    // By links, forwards and backwards.
     let follow = async |reply: &Reply, relation: &str| {
         let link = reply.headers.get("link").cloned().unwrap_or_default();
         let found = link.split(", ").find(|link| link.contains(&format!("rel=\"{relation}\"")));
@@ -203,7 +203,7 @@ async fn deliveries_of_others_are_as_good_as_not_there() {
         }
     }
     assert_eq!(answers.len(), 1, "{answers:#?}");
-    // An account below the caller's is asked about by its own id, and then it is there.
+    // With the account below as the target, the delivery is found.
     let below = house.made_for(hooks[2]).await[0].id;
     let path = format!("/deliveries/{below}?targetAccountId={}", house.id("agent1"));
     house.get("org1", &path).await.success(200);
@@ -236,7 +236,7 @@ async fn a_test_is_an_event_for_the_one_that_asked() {
     let (asked, other) =
         (hook(&house, "org1", "contact").await, hook(&house, "org1", "onboarding").await);
     let path = format!("/webhooks/{asked}/test");
-    // Without a body, as curl -X POST has it.
+    // Without a body, as `curl -X POST` sends it.
     let made = house.call("org1", "POST", &path, None).await.success(201);
     let kept = house.made_for(asked).await;
     assert_eq!(made["delivery"]["id"], kept[0].id.to_string());

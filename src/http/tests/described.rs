@@ -1,5 +1,5 @@
-//! The description and the table are joined: each operation is described, with all its names and
-//! nothing else, and the document is what is published.
+//! Each operation of the table is described, with exactly its names, and the published document is
+//! current.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -86,7 +86,7 @@ fn whatever_needs_a_feature_tells_so() {
     assert!(told > 9, "{told} operations need a feature");
 }
 
-/// Every property, parameter and shape says what it is.
+/// Every property, parameter and shape has a description.
 #[test]
 fn everything_is_explained() {
     let document = openapi::document(&Rules::defaults().unwrap().access);
@@ -129,7 +129,7 @@ fn is_explained(value: &Value) -> bool {
     value["description"].as_str().is_some_and(|text| text.trim_end().ends_with('.'))
 }
 
-/// Each reference leads somewhere, and each shape is led to.
+/// Each reference leads to a shape, and each shape is referred to.
 #[test]
 fn references_lead_somewhere() {
     let document = openapi::document(&Rules::defaults().unwrap().access);
@@ -165,8 +165,8 @@ fn references(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// `fixtures/openapi` has one file a tag, one of the shapes and one of the rest: put together, they are
-/// the document.
+/// `fixtures/openapi` has a file per tag, one for the shapes and one for the rest. Together they
+/// are the document.
 #[test]
 fn the_published_openapi_is_what_is_made() {
     let mut frame = openapi::document(&Rules::defaults().unwrap().access);
@@ -188,7 +188,7 @@ fn the_published_openapi_is_what_is_made() {
     golden::hold_folder("fixtures/openapi", &files).unwrap();
 }
 
-/// Generators name the methods of their clients by them.
+/// Generators of clients name methods by them.
 #[test]
 fn operation_ids_are_distinct_names() {
     let document = openapi::document(&Rules::defaults().unwrap().access);
@@ -204,7 +204,7 @@ fn operation_ids_are_distinct_names() {
     }
 }
 
-/// A name means one shape, whoever asks for it or shows it.
+/// A name means one shape, in requests and in answers.
 #[test]
 fn shapes_of_one_name_are_the_same() {
     let mut known = BTreeMap::new();
@@ -215,7 +215,7 @@ fn shapes_of_one_name_are_the_same() {
     assert!(known.len() > 20);
 }
 
-/// A schema with what its references lead to in their place, and without what the shapes alone have.
+/// A schema with its references resolved, without the keywords that only shapes have.
 fn whole(document: &Value, value: &Value) -> Value {
     match value {
         Value::Object(fields) => match fields.get("$ref").and_then(Value::as_str) {
@@ -233,7 +233,7 @@ fn whole(document: &Value, value: &Value) -> Value {
     }
 }
 
-/// An event is described once: as it is sent in full; what is sent in the other modes fits it, too.
+/// The description of an event is that of the mode `full`; bodies of the other modes fit it, too.
 #[test]
 fn events_are_as_the_catalogue_says_in_all_modes() {
     let document = openapi::document(&Rules::defaults().unwrap().access);
@@ -259,7 +259,7 @@ fn events_are_as_the_catalogue_says_in_all_modes() {
     }
 }
 
-/// A bound that names a rule is the rule's number; one that names none would be a text still, and bound nothing.
+/// Each bound is a number: a name that is no rule would remain as a text, and bound nothing.
 #[test]
 fn bounds_are_numbers() {
     fn look(value: &Value, seen: &mut usize) {
@@ -306,7 +306,7 @@ fn every_example_is_of_its_schema() {
     assert!(seen > 10);
 }
 
-/// Clients are made from it in a moment, and it is read in one.
+/// Bounds the size, so that reading it and generating clients stay fast.
 #[test]
 fn the_document_is_of_a_size() {
     let document = openapi::document(&Rules::defaults().unwrap().access).to_string();
@@ -323,7 +323,7 @@ async fn the_document_is_served_without_a_key() {
     assert_eq!(reply.json(), openapi::document(&house.http.rules));
 }
 
-/// All that answers are held against, made once.
+/// The descriptions and schemas that answers must match, made once.
 struct Held {
     descriptions: Vec<(&'static Operation, Description)>,
     shapes: Shapes,
@@ -341,14 +341,14 @@ static HELD: LazyLock<Held> = LazyLock::new(|| {
     Held { descriptions: openapi::operations(&rules), shapes, problem, answers }
 });
 
-/// Holds an answer against the description of the operation that the request asks for: its status
-/// is declared, its body is of the declared type, and JSON has the fields that are described and no
-/// others. Requests that reach no operation are passed over.
+/// Checks an answer against the description of its operation: the status is declared, the body has
+/// the declared type, and JSON has the described fields and no others. Skips requests that reach no
+/// operation.
 pub(super) fn hold(request: &[u8], reply: &Reply) {
     let Some(operation) = asked_for(request) else { return };
     let held = &*HELD;
     let described = described(&held.descriptions, operation).unwrap();
-    // Refused before it was one of ours.
+    // hyper itself refused the request.
     if !reply.headers.contains_key("x-request-id") {
         return;
     }
@@ -386,7 +386,7 @@ pub(super) fn hold(request: &[u8], reply: &Reply) {
     }
 }
 
-/// The operation that a request names, if it is in order so far.
+/// The operation that a request names, if its first line is well-formed.
 fn asked_for(request: &[u8]) -> Option<&'static Operation> {
     let line = request.split(|octet| *octet == b'\r').next()?;
     let mut words = std::str::from_utf8(line).ok()?.split(' ');
@@ -398,7 +398,7 @@ fn asked_for(request: &[u8]) -> Option<&'static Operation> {
         let same = |(own, given): (&&str, &&str)| own.starts_with('{') || own == given;
         own.len() == segments.len() && own.iter().zip(&segments).all(same)
     };
-    // A path without names goes before one with, whatever the method.
+    // A path without names comes before one with names, for every method.
     let names = |operation: &&Operation| operation.path.matches('{').count();
     let all: Vec<&Operation> = OPERATIONS.iter().filter(leads_to).collect();
     let fewest = all.iter().map(names).min()?;

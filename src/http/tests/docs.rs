@@ -1,5 +1,5 @@
-//! The pages of `/docs`: each operation is on one of them, all links lead somewhere, nothing in a page
-//! runs or is styled but by the two files that it loads, and every text in it is escaped.
+//! The pages of `/docs`: each operation is on one of them, all links lead somewhere, only the two
+//! files that a page loads run or style anything in it, and every text is escaped.
 
 use std::collections::BTreeSet;
 
@@ -123,7 +123,7 @@ async fn pages_load_a_style_and_a_script_from_here_and_nothing_else() {
 const HOSTILE: &str =
     "\"'`-->]]></pre></code><img src=x onerror=alert(1)><script>alert(1)</script>&lt;";
 
-/// Puts it behind every text, but for those that name something.
+/// Appends markup to every text, except to names.
 fn spoil(value: &mut Value, name: &str) {
     match value {
         Value::Object(fields) => {

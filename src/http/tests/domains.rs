@@ -1,4 +1,4 @@
-//! Ownership of domains: claimed, published, looked up, proven.
+//! Ownership of domains: claim, published proof, lookup.
 
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ impl Registry {
         self.house.call(caller, "POST", "/domain", Some(&json!({ "domain": domain }))).await
     }
 
-    /// The challenge for a claim that is made or there.
+    /// Claims the domain, or reads the claim; returns its challenge.
     async fn challenge(&self, caller: &str) -> String {
         let claimed = self.claim(caller, "new.example").await.success(201);
         let entry = claimed["domains"].as_array().unwrap().iter();
@@ -34,7 +34,7 @@ impl Registry {
         entry["challenge"].as_str().unwrap().to_owned()
     }
 
-    /// These texts at the name, and nothing else.
+    /// Publishes only these texts at the name.
     fn publish(&self, texts: &[&str]) {
         let texts: Vec<_> = texts.iter().map(|text| text.as_bytes().to_vec()).collect();
         self.dns.change(|zone| zone.insert_texts(NAME, &texts)).unwrap();
@@ -64,7 +64,7 @@ async fn a_domain_is_claimed_published_and_proven() {
     assert_eq!(registry.challenge("org1").await, challenge);
     assert!(registry.dns.queries_for(NAME) > 0);
 
-    // An hour's TTL of "no such name" is remembered by nobody here.
+    // The answer "no such name" is not remembered, although its TTL is an hour.
     let before = registry.house.store.directory_version().await.unwrap();
     registry.publish(&[&challenge]);
     let proven = registry.claim("org1", "new.example").await.success(201);
@@ -73,7 +73,7 @@ async fn a_domain_is_claimed_published_and_proven() {
     }]);
     assert_eq!((&proven["domains"], registry.listed("org1").await), (&given, given.clone()));
     assert_ne!(registry.house.store.directory_version().await.unwrap(), before);
-    // It is not asked for again: the record may go.
+    // No later lookup: the record may be removed.
     registry.publish(&[]);
     let asked = registry.dns.queries_for(NAME);
     assert_eq!(registry.claim("org1", "new.example").await.success(201)["domains"], given);
@@ -117,7 +117,7 @@ async fn a_claim_under_the_same_name_is_answered_again_and_under_another_asked_a
         post(name, "other.example").await.problem(409, "conflict", "another request");
         assert_eq!(registry.dns.queries_for(NAME), asked, "{name}");
     }
-    // The first answers stay what they were; what is listed is what holds.
+    // The first answers are repeated unchanged; the list shows the present state.
     let first = post("made", "new.example").await;
     assert!(replayed(&first));
     assert_eq!(first.success(201)["domains"][0]["verified"], false);
@@ -165,7 +165,7 @@ async fn what_proves_a_domain_and_what_does_not() {
         .unwrap();
     let proven = registry.claim("org1", "new.example").await.success(201);
     assert_eq!(proven["domains"][0]["verified"], true);
-    // One answer, whether the record is there or not, claimed before or not, whoever has it.
+    // One answer for all others, with or without the record or an earlier claim.
     let taken = "new.example belongs to another account";
     for caller in ["org2", "org3", "reseller1", "partner"] {
         registry.claim(caller, "new.example").await.problem(409, "conflict", taken);
@@ -176,7 +176,7 @@ async fn what_proves_a_domain_and_what_does_not() {
     assert_eq!(registry.listed("org2").await, json!([]));
 }
 
-/// RFC 1035 §3.3.14: a record is one text, however it is cut into strings.
+/// RFC 1035 §3.3.14: the strings of a record form one text.
 #[tokio::test]
 async fn a_text_of_several_strings_is_one() {
     let registry = Registry::new("").await;
@@ -252,7 +252,7 @@ async fn a_domain_is_given_up_when_no_address_uses_it() {
     let used = house.call("org1", "DELETE", "/domain", Some(&body)).await;
     used.problem(409, "conflict", "1 addresses use org1.example");
     house.call("agent1", "DELETE", "/email/addresses", Some(&address)).await.success(200);
-    // One answer for a domain of somebody else and for one of nobody.
+    // One answer for a domain of another account and for an unknown one.
     for caller in ["org2", "reseller1", "partner"] {
         let reply = house.call(caller, "DELETE", "/domain", Some(&body)).await;
         reply.problem(404, "not_found", "org1.example does not belong to");
@@ -263,7 +263,7 @@ async fn a_domain_is_given_up_when_no_address_uses_it() {
     nothing.problem(400, "invalid_request", "domain is missing");
     let gone = house.call("org1", "DELETE", "/domain?domain=ORG1.example", None).await;
     assert_eq!(gone.success(200)["domains"], json!([]));
-    // For an account below, by an account above.
+    // By an account above the owner.
     let (path, id) = ("/domain", house.id("org1").get());
     let body = json!({ "domain": "new.example", "targetAccountId": id });
     let claimed = house.call("partner", "POST", path, Some(&body)).await.success(201);

@@ -72,7 +72,7 @@ async fn a_contact_goes_with_all_that_is_theirs_and_may_come_again() {
     assert_eq!(uuids(&house, "org2").await.len(), 1, "another organization's contact");
     let intake = house.get("org1", "/email/intake").await.success(200).to_string();
     assert!(!intake.contains("good.example"), "{intake}");
-    // A sender who writes again is a new contact.
+    // If the sender writes again, it is a new contact.
     house.receive("agent1", MAIL, 0).await;
     let again = house.get("agent1", "/messages/recent").await.json()[0].clone();
     assert_ne!(again["from"], contact);

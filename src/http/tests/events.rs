@@ -1,4 +1,4 @@
-//! The log of events over sockets: list, wait, stream; who sees what of it, and for how long.
+//! The log of events over sockets: list, wait, stream; and rights to events that change meanwhile.
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -19,7 +19,7 @@ use crate::store::EventFilter;
 
 const MAIL: &str = "From: a\r\n\r\nhello\u{2028}\r\nline two";
 
-/// A stream that is read as it comes. HTTP/1.0: without chunks.
+/// A stream, read piece by piece. HTTP/1.0: without chunks.
 pub(super) struct Reader {
     stream: TcpStream,
     text: String,
@@ -47,7 +47,7 @@ impl Reader {
         reader
     }
 
-    /// Reads on; answers whether there was anything more.
+    /// Reads the next bytes; false at the end.
     async fn more(&mut self) -> bool {
         let mut piece = [0; 65_536];
         let read = timeout(PATIENCE, self.stream.read(&mut piece)).await.expect("goes on");
@@ -62,9 +62,9 @@ impl Reader {
         }
     }
 
-    /// The next events, so many of them.
+    /// Returns the next `count` events.
     pub(super) async fn events(&mut self, count: usize) -> Vec<Value> {
-        // Comments come all the time.
+        // Comments come all the time, so the bound is for the whole.
         timeout(PATIENCE, self.read_events(count)).await.expect("as many events")
     }
 
@@ -88,7 +88,7 @@ impl Reader {
         }
     }
 
-    /// Reads to the end; nothing may come but comments and when to come again.
+    /// Reads to the end; expects nothing but comments and `retry`.
     async fn ends(mut self) {
         while self.more().await {}
         assert!(!self.text.contains("data:"), "{}", self.text);
@@ -157,7 +157,7 @@ async fn a_list_goes_on_behind_an_event_and_shows_what_webhooks_get() {
     let since = |at: &Value| format!("&since={}", at.as_str().unwrap());
     let at = &changed["events"][0]["timestamp"];
     assert_eq!(names(&list(&house, "org1", &since(at)).await), ["agent.policyChanged"]);
-    // The link goes on behind the last one: where the list began is not said again.
+    // The link continues after the last event, without `since`.
     let page = house.get("org1", &format!("/events?limit=1{}", since(at))).await;
     let behind = house.get("org1", &page.link("next").unwrap()).await.success(200);
     assert_eq!(names(&behind), [""; 0]);
@@ -190,7 +190,7 @@ async fn what_is_asked_wrongly_and_what_is_not_there_say_how_to_go_on() {
         answers.insert(reply.text().replace(id, "ID"));
     }
     assert_eq!(answers.len(), 1, "{answers:?}");
-    // Older than all that is kept: retention took it, and the reader misses nothing that is left.
+    // An event older than the log: retention deleted it, and the reader gets all that remain.
     let old = list(&house, "org1", "&after=00000000-0000-7000-8000-000000000001").await;
     assert_eq!(old["events"], list(&house, "org1", "").await["events"]);
     let catalog = house.get("agent1", "/events/catalog").await.success(200);
@@ -205,7 +205,7 @@ async fn who_waits_is_answered_by_what_another_gateway_brings() {
     let waiting =
         async { list(&house, "org1", &format!("&wait=30&type=incoming&after={next}")).await };
     let bringing = async {
-        // Only once somebody waits; of another organization first.
+        // Once the request waits, the first message goes to another organization.
         while house.http.use_cases.events.wait_count() == 0 {
             tokio::task::yield_now().await;
         }
@@ -255,7 +255,7 @@ async fn a_stream_goes_on_where_the_one_before_ended() {
         .problem(400, "invalid_request", "Last-Event-ID");
 }
 
-/// §4, E6: while it lasts, not only when it begins.
+/// §4, E6: rights count during a stream, not only at its beginning.
 #[tokio::test]
 async fn a_stream_ends_without_another_event_when_its_reader_may_no_more() {
     let mut house = House::new().await;
@@ -267,7 +267,7 @@ async fn a_stream_ends_without_another_event_when_its_reader_may_no_more() {
     house.call("gone", "DELETE", "/tokens", Some(&json!({ "token": house.token("gone") }))).await;
     house.receive("agent1", MAIL, 0).await;
     reader.ends().await;
-    // A member that is narrowed: it goes on with less.
+    // A member with fewer Agents: the stream goes on with fewer events.
     let mut reader = Reader::open(&house, "few", "&type=incoming", "").await;
     house.receive("agent2", MAIL, 0).await;
     reader.events(1).await;
@@ -383,7 +383,7 @@ async fn a_stream_that_saw_nothing_goes_on_where_it_stood() {
     assert_eq!(events[0]["messageUuid"], between.message.to_string());
 }
 
-/// Reads on while more may follow; answers how many pages were empty, and all events.
+/// Follows pages while more may follow; returns the number of empty ones, and all events.
 async fn follow(house: &House, query: &str) -> (usize, Vec<Value>) {
     let (mut empty, mut found, mut after) = (0, Vec::new(), String::new());
     loop {
@@ -401,7 +401,7 @@ async fn follow(house: &House, query: &str) -> (usize, Vec<Value>) {
 #[tokio::test]
 async fn a_page_that_passes_over_many_events_says_that_more_may_follow() {
     let house = House::with("[limits]\nmax_walk = 201\n").await;
-    // A row for each, whatever it announces.
+    // One row per message.
     for _ in 0..201 {
         house.receive("agent1", MAIL, 0).await;
     }

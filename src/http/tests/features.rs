@@ -1,4 +1,4 @@
-//! Features of accounts: by default, as accounts above assign, and never more than these have.
+//! Features of accounts: defaults, and assignments by accounts above, never more than these have.
 
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ async fn what_is_taken_away_above_is_taken_away_below_and_comes_back() {
     ] {
         assert_eq!(standing(&house, who, "relays").await, expected, "{who}");
     }
-    // Given below, it counts when it is held above again.
+    // Assigned below, it takes effect once the account above has it again.
     assign(&house, "partner", "agent1", json!({ "relays": true })).await.success(200);
     assert_eq!(standing(&house, "agent1", "relays").await, (false, json!(true), false));
     assign(&house, "partner", "reseller1", json!({ "relays": null })).await.success(200);
@@ -100,7 +100,7 @@ async fn only_those_above_assign_and_only_what_they_have() {
     }
 }
 
-/// Behind an operation that sets up what needs one; what is kept is shown and taken away without.
+/// Only setting up needs the feature; showing and removing do not.
 #[tokio::test]
 async fn an_operation_is_refused_by_its_feature_after_its_reach_was_settled() {
     let house = House::new().await;
@@ -120,7 +120,7 @@ async fn an_operation_is_refused_by_its_feature_after_its_reach_was_settled() {
     }
     house.get("agent1", path).await.success(200);
     house.call("agent1", "DELETE", path, None).await.success(200);
-    // From above it is as missing: the target is what counts.
+    // From above it is missing, too: the feature of the target counts.
     let at = |who: i64| format!("/integration/acme/v1?targetAccountId={who}");
     let reply = house.put("partner", &at(house.id("agent1").get()), data()).await;
     reply.problem(403, "feature_required", "\"apps\"");
@@ -136,7 +136,7 @@ async fn an_operation_is_refused_by_its_feature_after_its_reach_was_settled() {
     }
     assert_eq!(answers.len(), 1, "{answers:?}");
     house.post("org1", path, json!({})).await.problem(400, "invalid_request", "an Agent");
-    // It reads that it may not use it, and may when that is given back.
+    // The account reads that it lacks the feature, and may use it once it is given back.
     assert!(!standing(&house, "agent1", "apps").await.0);
     assign(&house, "partner", "reseller1", json!({ "apps": null })).await.success(200);
     house.post("agent1", path, json!({})).await.success(201);

@@ -147,7 +147,7 @@ async fn paths_lead_nowhere_else() {
 async fn put_policy(house: &House, content_type: &str, body: &str) -> Reply {
     let id = house.id("agent1");
     let token = house.token("partner");
-    // A body names its target itself where it does at all.
+    // A body that names the target does so alone.
     let query = if body.contains("targetAccountId") {
         format!("token={token}")
     } else {
@@ -205,7 +205,7 @@ async fn bodies_are_bounded_in_size_depth_and_coding() {
          Content-Type: application/json\r\n",
         house.token("agent1")
     );
-    // curl asks before it sends much; the answer comes without the body being read.
+    // curl waits for 100 (Continue) before a large body, and gets the refusal at once.
     let asked = format!("{head}Content-Length: 104857600\r\nExpect: 100-continue\r\n\r\n");
     let reply = house.exchange(asked.as_bytes()).await;
     reply.problem(413, "payload_too_large", "send less");

@@ -73,8 +73,7 @@ pub(super) fn of(
     Inbound::new(gateway, relays, signers, Arc::new(rules.inbound.clone()), bare_line_ends)
 }
 
-/// A house whose Agents take mail of everybody, with a DNS that knows the fixtures' keys, and with
-/// ways in for its first organization.
+/// A house whose Agents accept mail from anybody, with a DNS that has the fixtures' keys.
 struct Post {
     house: House,
     dns: DnsServer,
@@ -95,7 +94,7 @@ impl Post {
         Self { house, dns }
     }
 
-    /// The path of a way in of org1 that is made or changed so.
+    /// Makes or changes a way in of org1; returns its path.
     async fn way(&self, kind: RelayType, verification: &[(&str, &str)]) -> String {
         self.way_of("org1", kind, verification).await
     }
@@ -184,12 +183,12 @@ fn of_mailgun(raw: &[u8], to: &str, at: Timestamp, token: &str) -> Posting {
     Posting::multipart(&mailgun(proof, raw, FROM, to))
 }
 
-/// A message to agent1 that verifies, whatever the house's clock says: it names no time (`t=`).
+/// A message to agent1 that verifies at any time: it names none (`t=`).
 fn signed(subject: &str) -> Vec<u8> {
     tagged(subject, "")
 }
 
-/// As `signed`, with more tags in the signature.
+/// A message like that of `signed`, with more tags in the signature.
 fn tagged(subject: &str, tags: &str) -> Vec<u8> {
     let fields = [
         ("From", format!("Alice <{FROM}>")),

@@ -1,6 +1,5 @@
-//! Strings that mean something to somebody else (threats E11), values of every other kind, and bodies
-//! that cost something (E12), to every parameter of every operation: whatever comes, the answer is
-//! one of ours, and none says that something broke here.
+//! Sends to every parameter of every operation: strings with a meaning elsewhere (threats E11),
+//! values of wrong types, and costly bodies (E12). Each answer is one of ours, and none is a 500.
 
 use serde_json::{Value, json};
 
@@ -94,7 +93,7 @@ async fn strange_strings_are_strings() {
             }
         }
     }
-    // Some of them are names of accounts now; nothing else has become of anybody.
+    // Some strings are names of accounts now; the accounts are otherwise unchanged.
     let accounts = house.store.accounts(None).await.unwrap();
     for resident in house.residents.values() {
         let found = accounts.iter().find(|account| account.id == resident.account.id).unwrap();

@@ -1,4 +1,4 @@
-//! Mail and records of it, as tests put them into the store.
+//! Mail and its records, for tests that put them into the store.
 
 use serde_json::json;
 
@@ -38,7 +38,7 @@ pub(super) fn mail(sender: Address, raw: &str, part: u32) -> Mail {
     }
 }
 
-/// A hundred bytes, as the records of refused mail say of theirs.
+/// A message of a hundred bytes, the size in the records of refused mail.
 pub(super) fn letter() -> String {
     format!("From: a\r\n\r\n{:89}", "hello")
 }

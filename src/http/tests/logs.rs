@@ -1,4 +1,4 @@
-//! `GET /logs`: filters, pages, tables, and whose rows they are.
+//! `GET /logs`: filters, pages, tables, and scopes.
 
 use std::process::{Command, Stdio};
 
@@ -30,7 +30,7 @@ fn outcomes(found: &Value) -> Vec<&str> {
     found["logs"].as_array().unwrap().iter().map(|row| row["outcome"].as_str().unwrap()).collect()
 }
 
-/// The body of an answer whose length nobody knew beforehand (RFC 9112 §7.1).
+/// The body of a chunked answer (RFC 9112 §7.1).
 fn unchunked(reply: &Reply) -> Vec<u8> {
     let (mut rest, mut whole) = (reply.body.as_slice(), Vec::new());
     loop {
@@ -234,7 +234,7 @@ async fn pages_have_numbers_and_end_where_a_request_ends() {
     );
     let beyond = page("page=3").await.success(200);
     assert_eq!((&beyond["count"], &beyond["totalCount"]), (&json!(0), &json!(3)));
-    // Four of five rows below the partner are read, and the last one's millisecond to its end.
+    // Four of the five rows below the partner are read, and all of the last row's millisecond.
     let whole = house.get("partner", "/logs").await.success(200);
     assert_eq!(whole["totalCountIsLowerBound"], true);
     let table = house.get("partner", "/logs?format=csv").await;
@@ -273,7 +273,7 @@ async fn a_table_is_read_back_as_it_was_and_nothing_in_it_is_a_formula() {
         ["accepted", "boss@good.example", "Hello", "100", ""],
     ];
     assert_eq!(records(&table), expected);
-    // By another reader, too.
+    // Read back by another program, too.
     let program = "import csv, io, json, sys; text = sys.stdin.buffer.read().decode('utf-8'); \
                    print(json.dumps(list(csv.reader(io.StringIO(text, newline='')))))";
     let mut python = Command::new("python3")
@@ -285,7 +285,7 @@ async fn a_table_is_read_back_as_it_was_and_nothing_in_it_is_a_formula() {
     std::io::Write::write_all(&mut python.stdin.take().unwrap(), &table).unwrap();
     let read: Value = serde_json::from_slice(&python.wait_with_output().unwrap().stdout).unwrap();
     assert_eq!(read, json!(expected));
-    // A page of it goes the same way, and ends where it ends.
+    // A single page as a table has just its rows.
     for (page, rows) in [("page=2&pageSize=3", &expected[4..]), ("pageSize=3", &expected[1..4])] {
         let page = house.get("agent1", &format!("{path}&{page}")).await;
         assert_eq!(records(&unchunked(&page)), [&expected[..1], rows].concat());
@@ -310,7 +310,7 @@ async fn what_others_have_shortens_nobodys_log() {
     let asked = json!({ "metric": "accepted", "start": "2026-11-17", "end": "2026-11-19" });
     let measured = house.call("few", "POST", "/logs/timeSeries", Some(&asked)).await.success(200);
     assert_eq!(measured["value"], 1);
-    // Its own rows are bounded as everybody's.
+    // The bound applies to its own rows.
     house.refuse("agent2", REFUSED).await;
     house.refuse("agent2", REFUSED).await;
     let found = house.get("few", "/logs?outcome=refused&page=1").await.success(200);
@@ -334,7 +334,7 @@ async fn a_key_asks_for_the_log_one_after_the_other_and_few_at_once() {
         ask("agent1", way).await.problem(429, "rate_limited", "one at a time");
         assert_eq!(ask("agent2", way).await.status, 200);
         drop(turn);
-        // All places are taken by others: a table, too, says so before it begins.
+        // All places are taken by others: a table fails before it begins, too.
         let permit = house.http.logs.permit().await.unwrap();
         ask("agent1", way).await.problem(503, "unavailable", "");
         drop(permit);

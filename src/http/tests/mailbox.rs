@@ -40,7 +40,7 @@ async fn recent_messages_are_paged_by_links_both_ways() {
     assert_eq!(back.texts(), ["m3", "m2"]);
     let back = house.get("partner", &back.link("prev").unwrap()).await;
     assert_eq!(back.texts(), ["m5", "m4"]);
-    // A poller follows `prev` for what has come since, through empty pages too.
+    // A poller follows `prev` to new messages, through empty pages, too.
     assert_eq!(back.link("prev"), first.link("prev"));
     let nothing_yet = house.get("partner", &back.link("prev").unwrap()).await;
     assert_eq!(nothing_yet.text(), "[]");
@@ -53,7 +53,7 @@ async fn recent_messages_are_paged_by_links_both_ways() {
     assert_eq!(house.get("partner", "/messages/recent").await.texts().len(), 7);
     let none = house.get("agent3", "/messages/recent").await;
     assert_eq!((none.status, none.text().as_str(), none.link("next")), (200, "[]", None));
-    // The id of a message is a place, too.
+    // The id of a message works as a cursor, too.
     let last = first.json().as_array().unwrap().last().unwrap()["uuid"].clone();
     let behind = format!("{path}&before={}", last.as_str().unwrap());
     let linked = house.get("partner", &first.link("next").unwrap()).await;
@@ -92,7 +92,7 @@ async fn originals_and_parts_are_for_saving_only() {
     assert_eq!((raw.status, raw.text().as_str()), (200, WITH_HTML));
     assert_eq!(raw.headers["content-type"], "message/rfc822");
     assert_eq!(raw.headers["x-gatepost-delivered"], "0123456789abcdef0123456789abcdef");
-    // Only its own name behind the number finds the part, and no name leads elsewhere.
+    // Only the part's own name after the number finds it, and no name leads elsewhere.
     for name in ["x.html", "..%2f..%2fetc%2fpasswd", "%2e%2e", "%00", "a%0d%0aX:%20y", ""] {
         let path = format!("/media/{}/2-{name}", received.message);
         house.get("agent1", &path).await.problem(404, "not_found", "no such attachment");
@@ -114,7 +114,7 @@ async fn originals_and_parts_are_for_saving_only() {
     let policy = &raw.headers["content-security-policy"];
     assert!(policy.starts_with("sandbox; default-src 'none'"), "{policy}");
     assert!(raw.headers["content-disposition"].starts_with("attachment; "));
-    // There for its own Agent, not there for another.
+    // Found by its own Agent, unknown to another.
     for path in [
         format!("/messages/{}/raw", received.message),
         format!("/media/{}/2-{own}", received.message),
@@ -201,8 +201,8 @@ async fn intake_records_are_filtered_and_paged() {
     house.get("agent2", &path).await.problem(404, "not_found", "no such intake record");
 }
 
-/// `before` and `after` a place or an id mean older and newer, as in every list that shows the newest first;
-/// `next` says itself that it goes on to older ones.
+/// `before` means older and `after` newer than a cursor or an id, as in every list that shows the
+/// newest first; `next` itself says that it means older ones.
 #[tokio::test]
 async fn intake_records_are_places_in_their_list() {
     let house = House::new().await;
@@ -248,7 +248,7 @@ async fn intake_records_are_places_in_their_list() {
     }
 }
 
-/// However much a filter leaves out: a request looks at three records, and `next` goes on.
+/// A request examines three records, whatever its filter leaves out, and `next` continues.
 #[tokio::test]
 async fn a_page_that_passes_over_many_records_ends_early() {
     let house = House::with("[limits]\nmax_page = 2\ndefault_page = 2\nmax_walk = 3\n").await;
@@ -274,7 +274,7 @@ async fn a_page_that_passes_over_many_records_ends_early() {
         // A filter by Agent or time narrows the records that are looked at.
         (format!("verdict=accepted&agent={agent1}"), vec![0, 1]),
         ("verdict=accepted&until=2020-01-01".to_owned(), vec![0]),
-        // Without a filter every record is shown, so that the page is full before.
+        // Without a filter every record is shown, so the page is full earlier.
         ("since=2020-01-01".to_owned(), vec![2, 2, 2, 2, 1]),
     ] {
         assert_eq!(pages("partner", &query).await, expected, "{query}");
@@ -302,7 +302,7 @@ async fn intake_filters_are_checked() {
     }
     let long = format!("/email/intake?recipient={}", "x".repeat(257));
     house.get("partner", &long).await.problem(400, "invalid_request", "at most 256 characters");
-    // Out of the key's reach, out of the target's, and not there at all.
+    // Out of the key's reach, outside the target, and unknown.
     let agent = |name| format!("/email/intake?agent={}", house.id(name));
     house.get("org1", &agent("agent4")).await.problem(403, "forbidden", "does not reach");
     let nobody = format!("/email/intake?agent={}", crate::http::tests::NOBODY);

@@ -29,8 +29,7 @@ fn part(part: u32, filename: &str) -> Attachment {
 }
 
 impl House {
-    /// Links that say that they are good for another hour; by the clock of the house they may be
-    /// over.
+    /// Signs links by the house's clock.
     fn links(&self) -> &Links {
         &self.http.use_cases.links
     }
@@ -47,7 +46,7 @@ impl House {
         self.links().raw(message, self.links().expiry())
     }
 
-    /// A reader who asks for this, sees the first bytes, and takes no more.
+    /// A reader that requests this path, takes the first bytes, and then stops.
     async fn slowly(&self, path: &str) -> TcpStream {
         let head = format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n");
         let mut slow = TcpStream::connect(self.address).await.unwrap();
@@ -114,7 +113,7 @@ async fn a_part_of_a_file_is_served_by_its_range() {
     assert_eq!(behind.headers["content-range"], "bytes */10");
     let had = ask("GET", &file, &format!("If-None-Match: {tag}\r\nRange: bytes=0-1\r\n")).await;
     assert_eq!((had.status, had.body.len(), &had.headers["etag"]), (304, 0, &tag));
-    // A HEAD says what a GET without a range would bring.
+    // A HEAD has the headers of a GET without a range.
     let head = ask("HEAD", &file, "Range: bytes=2-4\r\n").await;
     assert_eq!((head.status, head.body.len()), (200, 0));
     for name in ["content-length", "etag", "content-type", "content-disposition"] {
@@ -256,7 +255,7 @@ async fn a_signed_link_opens_one_thing_without_a_key() {
         assert_eq!(told(&reply), told(&nobody), "{link}");
     }
     house.open(&format!("{file}&token=")).await.problem(401, "unauthorized", "the key is unknown");
-    // Nothing is widened by what stands beside it.
+    // No other parameter widens the link.
     let target = house.id("agent2");
     house.open(&format!("{file}&targetAccountId={target}")).await.problem(
         400,
@@ -305,14 +304,14 @@ async fn a_link_dies_with_its_time_its_message_and_its_accounts() {
     let house = House::new().await;
     let message = house.receive("agent1", MAIL, 2).await.message;
     let (file, raw) = (house.signed_file(message), house.signed_raw(message));
-    // By another clock, which stood an hour ago, one made then for a minute.
+    // A link that was made an hour ago, for a minute.
     let hour_ago = house.now().millis() - 3_600_000;
     let clock = Clock::new(move || crate::domain::clock::Timestamp::from_millis(hour_ago));
     let secret = house.store.link_key().await.unwrap();
     let then = Links::signing(secret, clock, std::time::Duration::from_secs(60));
     let over = house.open(&then.raw(message, then.expiry())).await;
     over.problem(410, "link_expired", "read the event again");
-    // … which is told to those only who have a link of ours.
+    // Only holders of a link of ours are told that it has expired.
     let forged = then.raw(message, then.expiry()).replace("signature=", "signature=A");
     house.open(&forged).await.problem(401, "unauthorized", "token");
 
@@ -348,7 +347,7 @@ async fn events_have_links_that_open() {
         assert_eq!(house.open(link.as_str().unwrap()).await.status, 200, "{link}");
     }
     assert!(record["metadata"]["signedUrlsExpire"].is_string());
-    // The list of messages has what works with the reader's own key.
+    // The list of messages has no signed links: its reader has a key.
     let recent = house.get("agent1", "/messages/recent").await.json();
     assert_eq!(recent[0]["attachments"][0]["signed-url"], Value::Null);
 }
@@ -359,7 +358,7 @@ async fn guessing_links_is_counted_like_guessing_keys_and_opening_them_by_itself
                links_per_minute = 3\n";
     let house = House::with(few).await;
     let message = house.receive("agent1", MAIL, 2).await.message;
-    // A key that was valid here before: one that was not has to wait while others guess.
+    // Makes the key known: a key that is new here has to wait while others guess.
     house.get("agent1", "/account").await.success(200);
     let (file, wrong) = (house.signed_file(message), house.signed_file(message) + "A");
     for status in [401, 401, 429] {
@@ -373,7 +372,7 @@ async fn guessing_links_is_counted_like_guessing_keys_and_opening_them_by_itself
     assert_eq!(house.get("agent1", &format!("/media/{message}/{FILE}")).await.status, 200);
 }
 
-/// A reader that takes nothing holds its place and no more; others go on with theirs.
+/// A reader that takes nothing holds one place; others go on.
 #[tokio::test]
 async fn a_download_gives_its_place_back_when_its_reader_goes_away() {
     let house = House::with("[limits]\nmax_downloads = 1\n").await;
@@ -390,7 +389,7 @@ async fn a_download_gives_its_place_back_when_its_reader_goes_away() {
     assert_eq!(whole.body.len(), large.len());
 }
 
-/// However slowly somebody reads, by keys or by links: others have places left.
+/// Slow readers, by keys or by links, leave places to others.
 #[tokio::test]
 async fn a_slow_reader_has_a_few_of_the_places() {
     let house = House::with("[limits]\nmax_downloads = 8\n").await;
@@ -435,7 +434,7 @@ async fn what_a_client_has_is_neither_read_nor_given_a_place() {
     for (path, tag) in paths.iter().zip(&tags) {
         let had = ask(path, &format!("\"x\", {tag}")).await;
         assert_eq!((had.status, &had.headers["etag"]), (304, tag), "{path}");
-        // Nobody else's scope is told that there is something.
+        // Out of scope, the tag does not reveal that the file exists.
         let lines = format!("If-None-Match: {tag}\r\n");
         let foreign = house.exact("agent2", ("GET", path), &lines, None).await;
         foreign.problem(404, "not_found", "no such");

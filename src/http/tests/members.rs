@@ -40,7 +40,7 @@ async fn a_member_shows_what_decides_its_scope() {
         assert_eq!(own[field], expected, "{field}");
     }
     assert!(own["details"].is_object() && own["timestamp"].is_i64());
-    // With a target it describes the target, never whoever asks.
+    // With a target the answer describes the target, never the caller.
     for caller in ["org1", "reseller1", "partner", "anna"] {
         let other = house.get(caller, &format!("/account?targetAccountId={anna}")).await;
         assert_eq!(other.success(200), own, "{caller}");
@@ -73,7 +73,7 @@ async fn a_member_is_invited_shown_changed_and_removed() {
     assert_eq!(anna["accountType"], "user");
     let again = json!({ "email": "anna@GOOD.example" });
     member(&house, "org1", "POST", again).await.problem(409, "conflict", "with this email");
-    // Without a role it is the narrower one.
+    // The default is the narrower role.
     let (one, other) = (house.id("agent1").get(), house.id("agent2").get());
     let body = json!({ "email": "eva@good.example", "permittedAccountIds": [one, one, other.to_string()] });
     let eva = invited(&house, "org1", body).await;
@@ -132,8 +132,7 @@ async fn a_removed_members_keys_stop_with_it() {
     house.join("boss", "org1", Role::Admin, &[]).await;
     let anna = house.join("anna", "org1", Role::Admin, &[]).await.id.get();
     house.get("anna", "/account").await.success(200);
-    // One may go by oneself.
-    // The id in the query and in the body, in either spelling, is one id.
+    // A member may remove itself. The id may be in query and body, in either spelling.
     let gone = json!({ "targetMemberId": anna });
     let path = format!("/member?targetMemberId={anna}");
     house.call("anna", "DELETE", &path, Some(&gone)).await.success(201);
@@ -159,7 +158,7 @@ async fn who_is_invited_to_an_agent_is_restricted_to_it() {
         let reply = member(&house, "org1", "POST", body("c@good.example", permitted)).await;
         reply.problem(400, "invalid_request", "restricted to it");
     }
-    // That makes a member of the organization: a key of the Agent alone does not do.
+    // The invitation makes a member of the organization, so the key of an Agent does not suffice.
     let plain = json!({ "email": "d@good.example" });
     member(&house, "agent1", "POST", plain).await.problem(403, "forbidden", "needs a key of");
 }
@@ -198,7 +197,7 @@ async fn what_is_not_said_rightly_makes_no_member() {
     ] {
         member(&house, "org1", "POST", body).await.problem(400, "invalid_request", words);
     }
-    // Everything that is wrong is told at once.
+    // All mistakes are reported at once.
     let body = json!({ "role": "owner", "permittedAccountIds": [1, "01"], "sendWelcomeEmail": 1 });
     let told = member(&house, "org1", "POST", body).await.json();
     let told = told["errors"].as_array().unwrap().iter();
@@ -220,7 +219,7 @@ async fn what_is_not_said_rightly_makes_no_member() {
         let code = if status == 404 { "not_found" } else { "invalid_request" };
         member(&house, "org1", "PUT", body).await.problem(status, code, words);
     }
-    // Elsewhere the member is not there; in query and body it is the same one.
+    // Other accounts do not find the member; ids in query and body must agree.
     let path = format!("/member?targetMemberId={id}");
     house.get("org2", &path).await.problem(404, "not_found", "no such member");
     let body = json!({ "targetMemberId": NOBODY });
@@ -238,7 +237,7 @@ async fn only_unrestricted_administrators_manage_members() {
     for (caller, words) in
         [("plain", "needs an administrator"), ("few", "restricted to some Agents")]
     {
-        // Neither itself nor others, by whatever target.
+        // Neither itself nor others, with any target.
         for id in [boss, few] {
             for target in [None, Some(house.id("org1").get()), Some(house.id("agent1").get())] {
                 let mut body = json!({ "targetMemberId": id, "permittedAccountIds": [] });

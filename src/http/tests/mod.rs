@@ -1,5 +1,5 @@
 //! The API over real TCP and a real store: a house of ten accounts, and a client that sends exactly
-//! the bytes it is told to.
+//! the given bytes.
 
 mod access;
 mod account_lists;
@@ -103,7 +103,7 @@ use crate::store::{
 use crate::testkit::dns::{DnsServer, Zone};
 use crate::verify::{Authenticator, Servers};
 
-/// No wait of a test is longer: it is a bound, not a pause.
+/// The longest wait of a test: a bound, not a pause.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// One account of the house, by its short name.
@@ -124,7 +124,7 @@ pub(super) struct House {
     _folder: tempfile::TempDir,
 }
 
-/// Name, parent, type: the tree that the tests' own oracle walks.
+/// Name, parent, type of each account.
 pub(super) const TREE: &[(&str, &str, AccountType)] = &[
     ("partner", "", AccountType::Partner),
     ("reseller1", "partner", AccountType::Reseller),
@@ -138,7 +138,7 @@ pub(super) const TREE: &[(&str, &str, AccountType)] = &[
     ("agent4", "org3", AccountType::Agent),
 ];
 
-/// Tests of other things ask for as much as they like.
+/// No rates, for tests of other things.
 const UNLIMITED: &str = "[rates]\nreads_per_minute = 0\nwrites_per_minute = 0\n\
                          keyless_per_minute = 0\ndenied_seconds = 1\n";
 
@@ -174,7 +174,7 @@ impl House {
 
     /// A house whose `access.toml` is overridden by `rules`.
     pub(super) async fn with(rules: &str) -> Self {
-        // It knows no name.
+        // This DNS has no names.
         let dns = DnsServer::start(Zone::default(), Shutdown::default()).await.unwrap();
         Self::asking(dns.addr(), rules).await
     }
@@ -280,7 +280,7 @@ impl House {
         member
     }
 
-    /// The time, as the house has it.
+    /// The time by the house's clock.
     pub(super) fn now(&self) -> Timestamp {
         self.mint.clock().now()
     }
@@ -312,7 +312,6 @@ impl House {
         self.send(method, &target, body.as_deref().map(|body| ("application/json", body))).await
     }
 
-    /// Any request at all.
     pub(super) async fn send(
         &self,
         method: &str,
@@ -412,7 +411,8 @@ impl House {
         Received { message, intake, room: stored.room(), session }
     }
 
-    /// Any, for what is kept in its row; the true one for what is compared with it when it is read.
+    /// A random digest for a small message, which is kept in its row; the true one for a large
+    /// message, which reading compares with it.
     fn digest(&self, raw: &str) -> Digest {
         let sha256 = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, raw.as_bytes());
         let is_small = raw.len() < 100_000;
@@ -425,7 +425,7 @@ impl House {
         self.store.deliveries(webhook, &DeliveryFilter::default(), &page, 100).await.unwrap()
     }
 
-    /// Makes an attempt at everything that is due, which comes to this.
+    /// Makes an attempt, with this outcome, at every delivery that is due.
     pub(super) async fn attempt(
         &self,
         (status, response): (Option<u16>, &[u8]),
@@ -448,12 +448,12 @@ impl House {
         claims.len()
     }
 
-    /// The last attempt at everything that is due.
+    /// Makes the last attempt at every delivery that is due.
     pub(super) async fn give_up(&self) {
         assert!(self.attempt((Some(500), b"broken"), Outcome::Exhausted).await > 0);
     }
 
-    /// Leaves the record of mail that was not accepted.
+    /// Stores the record of mail that was not accepted.
     pub(super) async fn refuse(&self, owner: &str, verdict: Verdict) -> IntakeId {
         let record = record(&self.mint, &self.residents[owner].account, verdict, None);
         let id = record.id;

@@ -18,7 +18,7 @@ fn hook(path: &str) -> String {
         .to_string()
 }
 
-/// POST /webhooks under this `Idempotency-Key`.
+/// Posts a webhook with this `Idempotency-Key`.
 async fn post(house: &House, caller: &str, name: &str, body: &str) -> Reply {
     let lines = format!("Idempotency-Key: {name}\r\n");
     house.exact(caller, ("POST", "/webhooks"), &lines, Some(body)).await
@@ -41,7 +41,7 @@ async fn the_same_request_is_answered_again_and_carried_out_once() {
     let made = first.success(201);
     assert!(made["secret"].as_str().unwrap().starts_with("whsec_"));
     let id = house.id("org1");
-    // However it is spelled.
+    // One request in several spellings.
     for (path, body) in [
         ("/webhooks".to_owned(), hook("a")),
         (
@@ -83,7 +83,7 @@ async fn another_request_under_the_same_name_is_a_conflict() {
     reply.problem(409, "conflict", "another request");
     assert_eq!(webhooks(&house, "org1").await, 1);
     assert_eq!(webhooks(&house, "agent1").await, 0);
-    // For another key or operation, or with other text, it is another name.
+    // Another API key or operation, or other letters, make another name.
     post(&house, "org2", "k", &hook("b")).await.success(201);
     let target = format!("/email/inboundWhitelist?targetAccountId={}", house.id("agent1"));
     let body = Some(r#"{"email":"a@x.example"}"#);
@@ -111,7 +111,7 @@ async fn what_failed_is_not_remembered() {
     }
     post(&house, "org1", "third", &hook("c")).await.success(201);
     assert_eq!(webhooks(&house, "org1").await, 3);
-    // An answer without a change is remembered, too.
+    // An answer to a request that changed nothing is remembered, too.
     let target = ("POST", "/email/inboundWhitelist");
     let body = Some(r#"{"email":"a@x.example"}"#);
     for (name, added, replayed) in
@@ -154,7 +154,7 @@ async fn a_name_is_sent_once_in_visible_ascii() {
         let body = hook(&url.to_string());
         let reply = house.exact("org1", ("POST", "/webhooks"), &lines, Some(&body)).await;
         assert_eq!(reply.status, if fits { 201 } else { 400 }, "{lines}");
-        // Elsewhere it means nothing.
+        // Other operations ignore the header.
         let mode = Some(r#"{"mode":"open"}"#);
         let reply = house.exact("agent1", ("PUT", "/email/inboundPolicy"), &lines, mode).await;
         assert!(!was_replayed(&reply));
@@ -162,7 +162,7 @@ async fn a_name_is_sent_once_in_visible_ascii() {
     }
 }
 
-/// How the store knows a request of org1's to make the webhook `a`.
+/// The identity, in the store, of a request of org1 to make the webhook `a`.
 async fn once(house: &House, name: &str) -> (Once, Who) {
     let caller = house.http.use_cases.access.caller(Some(house.token("org1"))).await.unwrap();
     let body: Value = serde_json::from_str(&hook("a")).unwrap();
@@ -177,7 +177,7 @@ async fn once(house: &House, name: &str) -> (Once, Who) {
 #[tokio::test]
 async fn a_crash_before_the_answer_was_kept_is_told_and_nothing_is_done_twice() {
     let house = House::new().await;
-    // As if the process had ended behind the commit.
+    // As after a crash between the commit and the answer.
     let (once, who) = once(&house, "k").await;
     let now = house.mint.clock().now();
     let made = Destination {
@@ -220,7 +220,7 @@ async fn an_answer_is_at_rest_only_as_what_the_key_opens() {
         let known = answers.state(&once, house.token(other)).await.unwrap();
         assert_eq!(known, crate::app::idempotency::RequestState::Unanswered, "{other}");
     }
-    // One that is too large is not kept, and the request is carried out once all the same.
+    // An answer that is too large is not kept; the request is still carried out once.
     let long = hook(&"b".repeat(900));
     post(&house, "org1", "long", &long).await.success(201);
     post(&house, "org1", "long", &long).await.problem(409, "conflict", "lost, or too large");

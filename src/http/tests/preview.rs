@@ -23,7 +23,7 @@ use crate::verify::Authenticator;
 const PATH: &str = "/email/inboundPolicy/preview";
 const BOSS: &str = "boss@good.example";
 
-/// Weighs what came by other policies.
+/// Builds the use case over this store.
 pub(super) fn of(store: &Store, rules: &Rules, mint: &Mint, dns: &Arc<Authenticator>) -> Preview {
     let intake = Arc::new(rules.intake.clone());
     let (bare, keep) = (rules.smtp.framing.bare_line_ends, rules.retention.clone());
@@ -57,7 +57,7 @@ async fn records_are_weighed_by_the_policy_as_it_is_and_the_draft_over_it() {
     let house = house("").await;
     let tally =
         |accepted: u64| json!({"accepted": accepted, "refused": 4 - accepted, "deferred": 1});
-    // Nobody is on the list: what was accepted while another policy was in force would not be.
+    // The list is empty: mail that another policy had accepted would be refused.
     for (draft, would, changes) in [
         (json!({}), 0, json!([["accepted", "refused"]])),
         (json!({ "mode": "allowlist" }), 0, json!([["accepted", "refused"]])),
@@ -152,13 +152,13 @@ async fn mistakes_are_named_and_change_nothing() {
 async fn a_message_may_be_as_large_as_mail_may_be_and_no_larger() {
     let house = House::with("[limits]\nmax_body_bytes = 1024\nmax_uploads = 1\n").await;
     let body = |size: usize| json!({ "eml": format!("X: {}\r\n", "x".repeat(size)) });
-    // Beyond what other bodies may have: it is read and looked at.
+    // Larger than other bodies may be: the message is read and examined.
     let answer = house.preview(body(100_000)).await;
     assert_eq!(answer["current"]["reason"], "sender_invalid", "{answer}");
     let too_large = house.http.use_cases.preview.max_message_bytes();
     let reply = house.call("agent1", "POST", PATH, Some(&body(too_large))).await;
     reply.problem(413, "payload_too_large", "a message must have at most");
-    // The others have their own limit, and places are given back.
+    // Other bodies have their own limit, and places are free again.
     let long = json!({ "mode": "x".repeat(2000) });
     let reply = house.call("agent1", "PUT", "/email/inboundPolicy", Some(&long)).await;
     reply.problem(413, "payload_too_large", "more than 1024 bytes");
@@ -179,7 +179,7 @@ async fn a_message_has_its_place_until_it_has_been_looked_at() {
     let helpers = Shutdown::default();
     let dns = DnsServer::start(Zone::default(), helpers.clone()).await.unwrap();
     let house = House::asking(dns.addr(), "[limits]\nmax_uploads = 2\n").await;
-    // In one go, on a thread of its own, and in a body that needs a place to be read.
+    // Parsed at once, parsed on another thread, and in a body that needs a place.
     for (selector, size) in [("small", 10), ("large", 300_000), ("larger", 1 << 20)] {
         let key = format!("{selector}._domainkey.good.example");
         dns.change(|zone| zone.insert(&key, "TXT", "TIMEOUT", "")).unwrap();
@@ -190,7 +190,7 @@ async fn a_message_has_its_place_until_it_has_been_looked_at() {
         let beside = async {
             until(|| dns.queries_for(&key) > 0).await;
             assert_eq!(house.free_places(), 1, "{selector}");
-            // The key has its place; another one's gets the other.
+            // This key holds its turn; another key gets the other place.
             let again = house.call("agent1", "POST", PATH, Some(&body)).await;
             again.problem(429, "rate_limited", "one at a time");
             assert_eq!(again.headers["retry-after"], "5");
@@ -218,7 +218,7 @@ async fn a_key_sends_one_large_body_at_a_time_and_none_out_of_its_reach() {
              Connection: close\r\nContent-Type: application/json\r\nContent-Length: 9000\r\n\r\n{{"
         )
     };
-    // The body is not waited for.
+    // The refusal does not wait for the body.
     let reply = house.exchange(head("agent1", "agent4").as_bytes()).await;
     reply.problem(403, "forbidden", "");
     let mut stream = TcpStream::connect(house.address).await.unwrap();

@@ -1,8 +1,8 @@
-//! A caller over its rate is told so, and holds up nobody else.
+//! A caller over its rate is told so, and delays no other.
 
 use crate::http::tests::{House, Reply};
 
-/// A minute's worth is so few that a test does not see it come again.
+/// So few per minute that none comes back during a test.
 const TWO_READS: &str = "[rates]\nreads_per_minute = 2\nwrites_per_minute = 1\n\
                          keyless_per_minute = 0\n";
 const TWO_FAILURES: &str = "[rates]\nreads_per_minute = 0\nwrites_per_minute = 0\n\
@@ -30,13 +30,13 @@ async fn a_key_that_asks_for_too_much_is_told_when_to_go_on() {
     assert!((1..=30).contains(&wait), "{wait}");
     assert_eq!(refused.headers["ratelimit-policy"], "\"read\";q=2;w=60");
     assert_eq!(seconds(&refused, "ratelimit", "r"), 0);
-    // Refused before its rights are looked at.
+    // Refused before its rights are checked.
     house.get("agent1", "/account?x=1").await.problem(
         429,
         "rate_limited",
         "too many requests to read",
     );
-    // Changes are counted apart, other keys, too; and errors carry the fields as well.
+    // Changes and other keys are counted apart; errors have the headers, too.
     let body = Some(r#"{"mode":"closed"}"#);
     let reply = house.exact("agent1", ("PUT", "/email/inboundPolicy"), "", body).await;
     reply.problem(400, "invalid_request", "mode");
@@ -50,7 +50,7 @@ async fn a_key_that_asks_for_too_much_is_told_when_to_go_on() {
     );
     let reply = house.exchange(head.as_bytes()).await;
     reply.problem(429, "rate_limited", "too many requests to write");
-    // Without a key nothing is told of anybody's.
+    // Without a key no rate is shown.
     let reply = house.send("GET", "/api/v2/account", None).await;
     reply.problem(401, "unauthorized", "token");
     assert!(!reply.headers.contains_key("ratelimit"));
@@ -100,11 +100,11 @@ async fn guessing_slows_down_and_locks_no_key_out() {
     ] {
         assert_eq!(from(&house, address, &guess(7)).await, status, "{address}");
     }
-    // A key that was valid is refused at once when it is revoked, and is a guess from then on.
+    // A revoked key is refused at once, and counts as a guess from then on.
     let key = house.store.keys(house.id("agent1")).await.unwrap()[0].id;
     house.tenancy.revoke_key(key).await.unwrap();
     assert_eq!(from(&house, office, used).await, 401);
     assert_eq!(from(&house, office, used).await, 429);
-    // A health check needs no key, and is never held up.
+    // A health check needs no key, and has no rate.
     house.send("GET", "/healthz", None).await.success(200);
 }

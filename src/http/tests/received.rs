@@ -7,7 +7,7 @@ use crate::app::delivery::catalog::catalog;
 use crate::http::tests::{House, NOBODY, Reply};
 use crate::schema::Shapes;
 
-/// All that a text may bring.
+/// A text with all fields that it may have.
 fn text() -> Value {
     json!({
         "targetAgent": "agent1",
@@ -172,13 +172,13 @@ async fn a_call_has_the_fields_of_calls() {
         (&record["diversion"], &record["chatDialog"]),
         (&json!("+15550001111"), &Value::Null)
     );
-    // By the same number somebody else texts: another contact, another room.
+    // A text from the same number is from another contact, in another room.
     post(&house, "agent1", &text()).await.success(200);
     let messages = house.get("agent1", "/messages/recent").await.json();
     assert_ne!(messages[0]["roomId"], messages[1]["roomId"]);
 }
 
-/// A mailbox that a platform names is a name: nothing that it says makes it the proven one's.
+/// A mail address that a platform names is only a name: nothing makes it a proven sender.
 #[tokio::test]
 async fn what_is_handed_in_is_never_taken_for_mail() {
     let house = House::new().await;
@@ -289,7 +289,7 @@ async fn the_agent_is_named_by_id_or_username_within_reach() {
             post(&house, caller, &to(agent.clone())).await.success(200);
         }
     }
-    // Another one of this name: the id must say which.
+    // Another Agent has this name, so the request must name the id.
     let new = json!({ "accountName": "agent1" });
     house.call("org1", "POST", "/createAccount", Some(&new)).await.success(201);
     post(&house, "org1", &to(json!("agent1"))).await.problem(409, "conflict", "send the id");
@@ -318,7 +318,7 @@ async fn an_idempotency_key_makes_it_once() {
         "another request",
     );
     assert_eq!(house.get("agent1", "/messages/recent").await.json().as_array().unwrap().len(), 1);
-    // Without a key, the same text once more is another message: people repeat themselves.
+    // Without an Idempotency-Key a repeated text is another message: people repeat themselves.
     post(&house, "agent1", &text()).await.success(200);
     assert_eq!(house.get("agent1", "/messages/recent").await.json().as_array().unwrap().len(), 2);
 }

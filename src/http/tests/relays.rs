@@ -27,7 +27,7 @@ async fn refused(house: &House, path: &str, body: Value, words: &str) {
 fn key(config: &Value, kind: &str) -> String {
     let url = config["inboundUrl"].as_str().unwrap();
     let key = url.strip_prefix(&format!("/inbound/{kind}/")).unwrap();
-    // Mailgun posts a message whole only to a path that ends so.
+    // Mailgun posts whole messages only to a path with this end.
     let key = if kind == "mailgun" { key.strip_suffix("/mime").unwrap() } else { key };
     assert!(key.len() == 47 && key.starts_with("gpi_"), "{key}");
     key.to_owned()
@@ -78,7 +78,7 @@ async fn a_relay_is_set_changed_and_deleted() {
     let relays = &house.http.use_cases.relays;
     let relay = relays.nearest(RelayType::Smtp, &agent.lineage).await.unwrap().unwrap();
     assert_eq!(relay.headers[0].value.expose(), b"Bearer xyz");
-    // An account's own, and nobody else's.
+    // No other account has this relay.
     house.get("agent1", SMTP).await.problem(404, "not_found", "no such relay");
     house.get("agent3", SMTP).await.problem(404, "not_found", "no such relay");
     house.call("org1", "DELETE", SMTP, None).await.success(200);
@@ -162,7 +162,7 @@ async fn a_way_in_has_a_key_that_rotates_and_outlives_its_relay() {
         assert_eq!(opens(&other).await, None, "{other}");
     }
     assert_eq!(relays.way(RelayType::Postmark, &first).await.unwrap(), None);
-    // The relay comes and goes; the way stays.
+    // The relay is set and removed; the way in stays.
     let made = set(&house, MAILGUN, json!({ "url": "https://app.example/" })).await;
     assert!(made["secret"].is_string());
     assert_eq!(key(&made["config"], "mailgun"), first);
@@ -176,13 +176,13 @@ async fn a_way_in_has_a_key_that_rotates_and_outlives_its_relay() {
     let masked = json!({ "verification": { "signingKey": MASK } });
     set(&house, MAILGUN, masked).await;
     assert_eq!(opens(&second).await, Some(house.id("org1")));
-    // Nothing of it is at rest in clear, or in the audit log.
+    // Nothing of the key is stored in clear, or in the audit log.
     let kept =
         house.store.inbound_way(house.id("org1"), RelayType::Mailgun).await.unwrap().unwrap();
     assert!(!format!("{kept:?}").contains("gpi_"));
     let audit = house.get("org1", "/audit").await;
     assert!(!audit.text().contains(&second[..44]) && !audit.text().contains("signing-key"));
-    // Each provider has its own.
+    // Each provider has a way in of its own.
     for (kind, verification) in [
         ("sendgrid", json!({ "publicKey": null })),
         ("postmark", json!({ "username": null, "password": null })),
@@ -272,7 +272,7 @@ async fn what_another_key_sealed_can_be_set_once_more() {
     assert_eq!(listed, json!([config("mailgun"), ses, config("smtp")]));
     let shown = house.get("org1", MAILGUN).await.success(200)["config"].clone();
     assert_eq!((&shown["url"], shown.get("inboundUrl")), (&config("")["url"], None));
-    // As of a new one, what proves the provider is required, and nothing masked stands for anything.
+    // As for a new way in, the verification is required, and a mask keeps nothing.
     let url = "https://app.example/old";
     part_of_it_is_refused(&house, url).await;
     let before = house.store.inbound_way(org, RelayType::Ses).await.unwrap().unwrap();
@@ -300,7 +300,7 @@ async fn what_another_key_sealed_can_be_set_once_more() {
     let now = house.store.inbound_way(org, RelayType::Mailgun).await.unwrap().unwrap();
     assert_eq!((now.id, now.revision), (way.id, way.revision + 1));
     assert_ne!((now.key_hash, now.last_four), (way.key_hash, way.last_four));
-    // The hop of the other goes, and comes again.
+    // The relay over SMTP can be removed, and set again.
     house.call("org1", "DELETE", SMTP, None).await.success(200);
     assert!(set(&house, SMTP, json!({ "url": url })).await["secret"].is_string());
 }

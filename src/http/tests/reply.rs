@@ -1,4 +1,4 @@
-//! An answer, read to the end of its connection, and what every answer must be.
+//! An answer, read to the end of its connection, and the checks of every answer.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ impl Reply {
         Self::parse(request, &octets)
     }
 
-    /// An answer of which nothing is missing, to this request.
+    /// Parses a complete answer to this request.
     pub(in crate::http) fn parse(request: &[u8], octets: &[u8]) -> Self {
         canary::note(request);
         let made_by = canary::shows(request, octets.starts_with(b"HTTP/1.1 2"));

@@ -1,5 +1,5 @@
-//! A member with `permittedAccountIds`, over every operation of the table: it sees and changes what
-//! belongs to its Agents, and of all else it learns nothing (contract §4, threats E6).
+//! A member with `permittedAccountIds`, over every operation of the table: it sees and changes
+//! objects of its Agents, and learns nothing of others (contract §4, threats E6).
 
 use std::collections::BTreeSet;
 
@@ -34,13 +34,13 @@ struct Scene {
 struct Goods {
     mail: Received,
     webhook: DestinationId,
-    /// One that was given up.
+    /// A delivery that was given up.
     delivery: DeliveryId,
-    /// One that it has installed, and integrated.
+    /// An app that the Agent has installed and integrated.
     app: &'static str,
     /// Its live configuration, and a version of it.
     config: (String, i64),
-    /// One that may be applied to it.
+    /// A template that may be applied to the Agent.
     template: String,
 }
 
@@ -83,7 +83,7 @@ async fn goods(house: &House, agent: &str, templates_of: &str) -> Goods {
 }
 
 impl Scene {
-    /// A request that would be good for whoever may make it, about what this Agent received.
+    /// Sends a request about objects of this Agent, valid for any caller with the right to it.
     async fn ask(&self, operation: &Operation, of: &Goods, target: Option<i64>) -> Reply {
         let id = match operation.path.split('/').nth(1) {
             Some("webhooks") => of.webhook.to_string(),
@@ -96,8 +96,7 @@ impl Scene {
         let path = path.replace("{roomId}", &of.mail.room.to_string());
         let path = path.replace("{filename}", "0-a.png").replace("{id}", &id);
         let path = path.replace("{slug}/{version}", of.app);
-        // Installs an app that nobody has; asks for one that does not exist instead of another
-        // Agent's.
+        // Installs an app that nobody has; names an unknown app instead of another Agent's.
         let app = match (operation.verb, of.app) {
             (Verb::Post, "crm/v1") => "webhook/v1",
             (Verb::Post, _) => "nothing/v1",
@@ -196,7 +195,7 @@ impl Scene {
         }
     }
 
-    /// All that could be changed outside of agent1.
+    /// The state that could be changed outside of agent1.
     async fn outside(&self) -> Vec<String> {
         let (house, mut state) = (&self.house, Vec::new());
         for name in ["partner", "reseller1", "org1", "agent2", "agent3"] {
@@ -275,7 +274,7 @@ async fn its_organization_shows_its_agents_only() {
     for operation in OPERATIONS {
         let what = format!("{:?} {}", operation.verb, operation.path);
         for target in [None, Some(org)] {
-            // A member that names nobody acts on itself, where that means anything.
+            // Without a target a member acts on itself, if the operation takes a member.
             let itself = target.is_none() && operation.need.target == TargetType::Identity;
             if itself {
                 continue;
@@ -338,16 +337,15 @@ async fn its_agent_is_its_own() {
         let foreign = operation.verb == Verb::Delete && operation.path != "/email/inboundWhitelist"
             || operation.path == "/getAccountByExternalId";
         let good = [200, 201, 202].contains(&reply.status);
-        // It has no computer, until it is provisioned.
+        // The Agent has no computer until it is provisioned.
         let computer = operation.path.contains("{targetAccountId}");
-        // Messages of its session were erased above.
+        // The messages of its session were erased above.
         let foreign = foreign || computer || operation.path == "/computer/sessions/reset";
-        // Nor a relay, until one is set; what another Agent's is called is its own name, too.
+        // The Agent has no relay until one is set; relays of other Agents have the same names.
         let relay = operation.path.contains("{type}");
         let foreign = foreign || relay;
         assert!(good || foreign && reply.status == 404, "{what}: {}", reply.text());
-        // By the id of what another Agent received there is nothing.
-        // (Data of an integration of that name would be its own.)
+        // Ids of another Agent's objects are unknown. (Integrations have names, not ids.)
         let names = operation.verb == Verb::Put && operation.path.starts_with("/integration");
         if operation.path.contains('{') && !names && !computer && !relay {
             let reply = scene.ask(operation, &scene.foreign, agent).await;
@@ -368,7 +366,7 @@ async fn an_agent_that_a_filter_names_must_be_its_own() {
         ask(agent).await.problem(403, "forbidden", "does not reach this account");
     }
     assert_eq!(ask("org1").await.status, 403);
-    // Cursors of others' lists lead nowhere else.
+    // Cursors from lists of others lead to nothing more.
     let all = scene.house.get("org1", "/email/intake?limit=1").await.success(200);
     let next = all["next"].as_str().unwrap();
     let page = scene.house.get("few", &format!("/email/intake?after={next}")).await.success(200);
@@ -377,7 +375,7 @@ async fn an_agent_that_a_filter_names_must_be_its_own() {
     assert!(!records.is_empty() && records.iter().all(|record| record["agentId"] == agent));
 }
 
-/// Other members of its organization are as good as nobody.
+/// Other members of its organization are answered like unknown ones.
 #[tokio::test]
 async fn other_members_are_not_told_from_nobody() {
     let mut scene = scene().await;
@@ -396,7 +394,7 @@ async fn other_members_are_not_told_from_nobody() {
     assert_eq!(answers.len(), 1, "{answers:#?}");
 }
 
-/// It makes keys for itself and for its Agents; those reach no further than it does.
+/// It makes keys for itself and its Agents; these reach no further than itself.
 #[tokio::test]
 async fn its_keys_are_as_narrow_as_itself() {
     let scene = scene().await;
@@ -422,7 +420,7 @@ async fn its_keys_are_as_narrow_as_itself() {
     }
     let other = house.get("org1", "/members").await.success(200)["members"][0]["id"].clone();
     assert_eq!(other, scene.few);
-    // Two Agents: both and nothing else.
+    // With two Agents it reaches both, and nothing else.
     let body = json!({ "targetMemberId": scene.few, "permittedAccountIds":
         [house.id("agent1").get(), house.id("agent2").get()] });
     house.call("org1", "PUT", "/member", Some(&body)).await.success(201);

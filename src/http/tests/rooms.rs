@@ -30,7 +30,7 @@ async fn a_room_shows_its_own_messages_only() {
     assert_eq!(house.get("org1", next).await.texts(), ["m1"]);
     let record = &page.json()[0];
     assert_eq!(record["roomId"], first.room.to_string());
-    // Each is a thread of its own here: none names another.
+    // Each message is a thread of its own here: none names another.
     let thread = record["metadata"]["threadId"].as_str().unwrap();
     assert_eq!(thread, record["uuid"].as_str().unwrap());
     assert_eq!(house.get("org1", &format!("{path}?thread={thread}")).await.texts(), ["m4"]);
@@ -148,7 +148,7 @@ async fn a_batch_answers_each_item_and_marks_what_was_read() {
     assert_eq!((&turn["message"], &turn["role"]), (&json!("m1"), &json!("user")));
     assert_eq!(turn["uuid"], one.message.to_string());
     assert!(turn["timestamp"].is_i64() && turn["date"].is_string());
-    // Nothing is marked unless it is asked for; then up to what was named, and nothing back.
+    // Nothing is marked without `markRead`; with it, up to the named message, and never back.
     assert_eq!(unread().await, [json!(1), json!(2)]);
     batch(&house, "org1", json!({ "items": items, "markRead": true })).await.success(200);
     assert_eq!(unread().await, [json!(1)]);

@@ -1,5 +1,5 @@
-//! `GET /messages/search`: pages by links, scopes, and queries that are refused by name. What is
-//! found is proven in the store's suite, against a matcher of its own.
+//! `GET /messages/search`: pages by links, scopes, and queries that are refused by name. The suite
+//! of the store compares results with an independent matcher.
 
 use crate::http::tests::House;
 
@@ -25,7 +25,7 @@ async fn what_matches_is_paged_by_links_both_ways_within_the_scope() {
     assert_eq!(second.link("next"), None);
     let back = house.get("partner", &second.link("prev").unwrap()).await;
     assert_eq!(back.texts(), ["Invoice 5", "Invoice 4"]);
-    // A poller follows `prev` for what has come since, through empty pages too.
+    // A poller follows `prev` to new messages, through empty pages, too.
     let newest = back.link("prev").unwrap();
     assert!(house.get("partner", &newest).await.texts().is_empty());
     house.receive("agent2", "From: a\r\n\r\nnew INVOICE", 0).await;
@@ -42,7 +42,7 @@ async fn what_matches_is_paged_by_links_both_ways_within_the_scope() {
     assert!(past.texts().is_empty());
 }
 
-/// However little a request may look at, who follows `next` finds everything.
+/// Following `next` finds everything, however little each request may examine.
 #[tokio::test]
 async fn a_page_that_looks_at_much_ends_early_and_leads_on() {
     let rules = "[limits]\nmax_page = 2\ndefault_page = 2\n\
@@ -58,7 +58,7 @@ async fn a_page_that_looks_at_much_ends_early_and_leads_on() {
         let page = house.get("agent1", &next).await;
         seen.extend(page.texts());
         path = page.link("next");
-        // None of them is full.
+        // No page is full.
         let narrow = page.headers.get("x-search-ended-early").map(String::as_str);
         assert_eq!(narrow.is_some_and(|text| text.contains("narrow it")), path.is_some());
         pages += 1;

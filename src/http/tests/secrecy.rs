@@ -38,9 +38,9 @@ impl<'a> MakeWriter<'a> for Log {
     }
 }
 
-/// With a single subscriber in the process, tracing asks the thread that comes to a line first
-/// whether anybody listens there, and other tests' threads have nobody. A second one that is
-/// always there makes it ask all.
+/// With a single subscriber in the process, tracing asks only the first thread at a log line
+/// whether anybody listens. Threads of other tests have no subscriber. A second, permanent
+/// subscriber makes tracing ask all.
 static SECOND: LazyLock<tracing::Dispatch> =
     LazyLock::new(|| tracing::Dispatch::new(tracing_subscriber::registry()));
 
@@ -128,7 +128,7 @@ async fn a_store_that_is_down_is_a_503_without_details() {
     let log = Log::default();
     let listening = log.listen();
     house.store.close().await;
-    // An answer is told again for a second; the house's clock goes on when it is looked at.
+    // An answer is reused for a second; each look at the house's clock moves it on.
     let later = house.now().plus(Duration::from_secs(1));
     while house.now() < later {}
     let account = "/api/v2/account?token=".to_owned() + house.token("agent1");

@@ -1,4 +1,4 @@
-//! The sessions of conversations over the wire: a worker's whole day.
+//! The sessions of conversations over the wire, as a worker uses them.
 
 use serde_json::{Value, json};
 
@@ -42,7 +42,7 @@ async fn a_worker_finds_its_session_in_events_and_the_room_behind_it() {
         let read = house.get("agent1", &format!("/messages/{room}")).await;
         assert_eq!(read.texts(), ["m1"]);
     }
-    // One of another Agent, of nobody, and what is none.
+    // A session of another Agent, an unknown one, and a malformed key.
     let foreign = house.receive("agent2", "From: a\r\n\r\nx", 0).await.session.to_string();
     let unknown = format!("{}:{}", mail.room, uuid::Uuid::from_u128(7));
     let nobody = format!("{NOBODY}:{}:{}", house.id("agent1"), mail.message);
@@ -81,13 +81,13 @@ async fn after_a_reset_the_next_message_comes_in_the_session_that_it_named() {
     let ended = &done["ended"];
     assert_eq!((&ended["sessionKey"], &ended["state"]), (&json!(key), &json!("ended")));
     assert_eq!((&ended["messages"], &ended["reason"]), (&json!(2), &json!("asked for")));
-    // To send it again changes nothing, nor does a reset of one that nothing came in.
+    // Repeating a reset changes nothing, nor does the reset of a session without a message.
     assert_eq!(reset(&house, "org1", &key).await.success(200)["ended"], *ended);
     let idle = reset(&house, "org1", &next).await.success(200);
     assert_eq!((&idle["ended"], &idle["session"]["sessionKey"]), (&Value::Null, &json!(next)));
     let third = house.receive("agent1", "From: a\r\n\r\nm3", 0).await;
     assert_eq!((third.session.to_string(), third.room), (next.clone(), first.room));
-    // The old one still leads to the room.
+    // The old session still leads to the room.
     let resolve = format!("/computer/accounts/{}/session/resolve", house.id("agent1"));
     let body = json!({ "sessionKey": key });
     let found = house.call("agent1", "POST", &resolve, Some(&body)).await.success(200);
@@ -95,14 +95,14 @@ async fn after_a_reset_the_next_message_comes_in_the_session_that_it_named() {
         (&found["roomId"], &found["session"]["state"]),
         (&json!(first.room.to_string()), &json!("ended"))
     );
-    // Every event of a message says in which one it came.
+    // Every event about a message names the session in which it came.
     let told = told(&house, "agent1").await;
     let expected = [&key, &key, &key, &key, &next, &next];
     assert_eq!(told.iter().map(|(_, key)| key).collect::<Vec<_>>(), expected, "{told:?}");
     let of_room = format!("/computer/sessions?roomId={}", first.room);
     let page = house.get("agent1", &of_room).await;
     assert_eq!(keys(&page.success(200)), [next.clone(), key.clone()]);
-    // Behind a session are the older ones of its room.
+    // `before` a session lists the older ones of its room.
     for (before, expected) in [(&next, vec![key.clone()]), (&key, vec![])] {
         let page = house.get("agent1", &format!("{of_room}&before={before}")).await;
         assert_eq!(keys(&page.success(200)), expected);
@@ -136,7 +136,7 @@ async fn sessions_are_listed_to_whoever_may_read_their_rooms() {
         query = format!("?limit=1&before={next}");
     }
     assert_eq!(read, [made[2].clone(), made[1].clone(), made[0].clone()]);
-    // A session is a place, too.
+    // The key of a session works as a cursor, too.
     assert_eq!(keys(&list("reseller1", &format!("?before={}", made[2])).await), read[1..]);
     let unknown = format!("?before={}", made[3]);
     let unknown = house.get("reseller1", &format!("/computer/sessions{unknown}")).await;

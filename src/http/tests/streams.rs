@@ -10,16 +10,16 @@ use crate::http::tests::secrecy::Log;
 use crate::store::EventFilter;
 
 const MAIL: &str = "From: boss@good.example\r\nSubject: s\r\n\r\nhello";
-/// Nothing happens by time while they are counted.
+/// While statements are counted, no timer fires.
 const RULES: &str = "[events]\nmax_waiting_per_key = 100\nheartbeat_seconds = 300\n\
                      check_seconds = 60\nring_seconds = 60\n";
 
-/// How often a line with this text was written.
+/// The number of log lines with this text.
 fn count(log: &Log, text: &str) -> usize {
     log.text().lines().filter(|line| line.contains(text)).count()
 }
 
-/// Threats H13: however many follow, an event is made once, and they ask together.
+/// Threats H13: for any number of followers, an event is made once, and their look-ups are shared.
 #[tokio::test]
 async fn an_event_is_made_once_for_all_who_follow_and_they_ask_together() {
     let mut house = House::with(RULES).await;
@@ -35,7 +35,7 @@ async fn an_event_is_made_once_for_all_who_follow_and_they_ask_together() {
             ("few", "&type=incoming"),
         ] {
             readers.push(Reader::open(&house, caller, query, "").await);
-            // Follows by now, in any case.
+            // The stream has begun by now.
             if number == 0 {
                 house.receive("agent1", MAIL, 0).await;
                 for reader in &mut readers {
@@ -61,7 +61,7 @@ async fn an_event_is_made_once_for_all_who_follow_and_they_ask_together() {
     let told = events["events"].as_array().unwrap().iter().filter(of_it).count();
     assert!(told >= 2 && followers == 50, "{told} events for {followers}");
     assert_eq!(count(&log, "building the body of an event"), told, "once for all");
-    // Each of these was a statement or more of each who follows.
+    // Without sharing, each of these would run once or more per follower.
     for statement in ["keys.hash = given.wanted", "= given.wanted", "given.low AND events.position"]
     {
         let asked = count(&log, statement);
@@ -83,7 +83,7 @@ async fn what_was_made_for_all_is_not_shown_once_it_is_erased() {
     let key = house.http.use_cases.access.caller(Some(house.token("org1"))).await.unwrap().key;
     let scope = Scope::subtree(org.id, org.kind);
     let waiting = events.wait(key.id, org.id, &scope).unwrap();
-    // It is told of what comes from then on.
+    // The reader is registered, so it hears of all later events.
     waiting.changed().await;
     let shown = async |after: i64| {
         let bounds = crate::app::delivery::EventLogBounds { events: 100, octets: 1 << 20 };
@@ -124,7 +124,7 @@ async fn what_was_made_for_all_is_not_shown_once_it_is_erased() {
     assert!(left.contains("\"erased\":true") && !left.contains("hello"), "{left}");
 }
 
-/// A bounded number of events, bytes and seconds is kept; who is behind that misses nothing.
+/// A bounded number of events, bytes and seconds is kept; a reader behind these misses nothing.
 #[tokio::test]
 async fn who_is_behind_what_is_kept_reads_the_store_and_misses_nothing() {
     let rules = "[events]\nring_events = 2\nmax_chunk_bytes = 1\nring_bytes = 65536\n";

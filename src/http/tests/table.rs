@@ -1,4 +1,4 @@
-//! The table of operations is the API: nothing else answers, and each line says all that it must.
+//! The table of operations is the API: no other path answers, and each row is complete.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,12 +10,12 @@ use crate::http::tag::Tag;
 use crate::http::tests::House;
 use crate::http::verb::Verb;
 
-/// POSTs that change something and create nothing: to send one again is harmless.
+/// POSTs that create nothing: repeating one is harmless.
 const CREATE_NOTHING: [&str; 4] = [
     "POST /account",
     "POST /updateOrganization",
     "POST /updateAccount",
-    // It sets each to what it says.
+    // Sets each feature to the given value.
     "POST /features/assign",
 ];
 
@@ -47,7 +47,7 @@ async fn what_answers_is_what_the_table_says() {
     }
 }
 
-/// As `filled`, with this target in the path.
+/// Fills the path like `filled`, with this target.
 pub(super) fn about(path: &str, target: AccountId) -> String {
     filled(&path.replace("{targetAccountId}", &target.to_string()))
 }
@@ -86,7 +86,7 @@ fn each_operation_declares_what_it_is() {
         let name = operation.name();
         let need = operation.need;
         assert!(!operation.tag.as_str().is_empty(), "{name}");
-        // No state changes on GET, so that a link that somebody is led to changes nothing.
+        // A GET changes nothing, so following a link is harmless.
         assert!(operation.verb != Verb::Get || need.effect == Effect::Read, "{name}");
         let creates = operation.verb == Verb::Post
             && need.effect == Effect::Write

@@ -1,4 +1,4 @@
-//! A target, and any id, has one spelling and one value (threats E2, E3), wherever it stands.
+//! A target, and any id, has one spelling and one value in every place (threats E2, E3).
 
 use serde_json::json;
 
@@ -13,7 +13,7 @@ use crate::http::table::OPERATIONS;
 use crate::http::tests::table::about;
 use crate::http::tests::{House, NOBODY};
 
-/// No canonical decimals of 1 … 2^53−1, as they stand in a query.
+/// Texts in a query that are no canonical decimals of 1 … 2^53−1.
 pub(super) const NO_TEXTS: &[&str] = &[
     "",
     "0",
@@ -45,7 +45,7 @@ pub(super) const NO_TEXTS: &[&str] = &[
     "1%00",
 ];
 
-/// Neither numbers nor texts of that kind, in JSON.
+/// JSON values that are neither such numbers nor such texts.
 const NO_VALUES: &[&str] = &[
     "1.0",
     "1.5",
@@ -77,7 +77,7 @@ const NO_VALUES: &[&str] = &[
     "\"9007199254740992\"",
 ];
 
-/// The names under which an operation's body may say what it acts on.
+/// The names under which the body of an operation may give the target.
 fn in_body(operation: &'static Operation) -> Vec<&'static str> {
     let names = operation.target_names.iter().copied();
     let names = names.filter(|name| !operation.form.body.names().contains(name));

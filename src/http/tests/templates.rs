@@ -1,4 +1,4 @@
-//! Templates: drafts, what they make of one Agent, what they lock, and bringing them to many.
+//! Templates: drafts, applying one to an Agent, locks, and migrations of many Agents.
 
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ impl House {
         self.get(agent, "/agentEventRules/staging").await.success(200)["agentEventRules"].clone()
     }
 
-    /// This template alone, of the title Desk, which was applied to nobody.
+    /// Finds only this template, titled Desk, which is applied to no Agent.
     async fn finds(&self, who: &str, id: &str) {
         let list = self.get(who, "/templates").await.success(200)["templates"].clone();
         assert_eq!((&list[0]["id"], list.as_array().unwrap().len()), (&json!(id), 1), "{who}");
@@ -54,7 +54,7 @@ impl House {
         }
     }
 
-    /// Goes on with migrations until there is nothing to be done.
+    /// Runs migrations until none is left.
     async fn migrated(&self) {
         while self.http.use_cases.agents.migration_round().await.unwrap() {}
     }
@@ -68,7 +68,7 @@ async fn a_template_is_applied_to_one_agent_once_it_is_enabled() {
     let new = json!({ "name": "T", "config": config, "integrations": integrations });
     let id = house.template("reseller1", new).await;
     let path = format!("/templates/{id}");
-    // A draft is its owner's alone.
+    // Only the owner sees a draft.
     house.finds("reseller1", &id).await;
     house.finds_none(&["org1", "agent1", "agent3"], &id).await;
     house.set("agent1", json!({ "title": "Mine", "timezone": "UTC" })).await.success(200);
@@ -110,7 +110,7 @@ async fn a_template_is_applied_to_one_agent_once_it_is_enabled() {
     );
     assert_eq!(house.get("agent2", &path).await.success(200)["link"], Value::Null);
 
-    // Again: what was changed since stays, unless that is approved.
+    // Applied again: changes of the Agent stay, unless overriding them is approved.
     house.set("agent1", json!({ "title": "Mine" })).await.success(200);
     let again = house.apply("org1", "agent1", named).await.success(201)["agent"].clone();
     assert_eq!((&again["changed"], &again["overrides"]), (&json!([]), &json!(["title"])));
@@ -141,14 +141,14 @@ async fn what_a_template_locks_an_agent_does_not_change() {
     for target in ["staging", "default"] {
         let path = format!("{versions}/{version}/restore");
         let back = house.call("agent1", "POST", &path, Some(&json!({ "target": target }))).await;
-        // Live is as the version has it: there is nothing to change.
+        // The live configuration equals the version, so nothing changes.
         if target == "staging" {
             back.problem(409, "conflict", &told);
         } else {
             back.success(200);
         }
     }
-    // To say it again is no change; what is not locked is the customer's.
+    // Sending the present value is no change; unlocked fields are free.
     house.set("agent1", json!({ "title": "Ours", "links": ["x"] })).await.success(200);
     house.call("agent1", "POST", "/agent/publish", None).await.success(200);
     // A lock takes effect at once.
@@ -163,7 +163,7 @@ async fn what_a_template_locks_an_agent_does_not_change() {
     house.set("agent1", json!({ "links": ["y"] })).await.problem(409, "conflict", "locks links");
 
     let detach = json!({ "templateId": id, "detach": true });
-    // Callers bound by the lock may not undo it.
+    // Callers that the lock binds may not end it.
     for (caller, words) in [("agent1", ""), ("org1", "of reseller"), ("reseller1", "reach")] {
         let refused = house.apply(caller, "agent1", detach.clone()).await;
         refused.problem(403, "forbidden", words);
@@ -222,7 +222,7 @@ async fn a_migration_is_foreseen_and_then_brought_to_all() {
         let staged = house.staged(agent).await;
         assert_eq!((&staged["title"], &staged["timezone"]), (&json!(title), &json!("UTC")));
     }
-    // Some sections of some Agents, over what was changed there.
+    // Migrates some sections of some Agents, over their own changes.
     house
         .change("reseller1", &id, json!({ "config": { "title": "c", "timezone": null } }))
         .await
@@ -235,7 +235,7 @@ async fn a_migration_is_foreseen_and_then_brought_to_all() {
     let staged = house.staged("agent2").await;
     assert_eq!((&staged["title"], &staged["timezone"]), (&json!("c"), &json!("UTC")));
     assert_eq!(house.staged("agent1").await["title"], "b");
-    // Agents of others are as good as those that it was not applied to.
+    // Agents of others are answered like Agents without the template.
     for other in [house.id("agent4").get(), crate::http::tests::NOBODY] {
         let asked = json!({ "migrate": { "targetAccountIds": [other] } });
         let refused = house.change("reseller1", &id, asked).await;
@@ -284,7 +284,7 @@ async fn a_migration_goes_no_further_once_its_template_is_disabled() {
     let ended = house.get("reseller1", &path).await.success(200)["migration"].clone();
     assert_eq!((&ended["status"], &ended["examined"]), (&json!("finished"), &json!(0)));
     assert_eq!(house.staged("agent1").await["title"], "a");
-    // Enabled again, another one may be asked for.
+    // Once the template is enabled again, another migration may be requested.
     house.change("reseller1", &id, json!({ "enabled": true })).await.success(200);
     house.change("reseller1", &id, json!({ "migrate": {} })).await.success(202);
     house.migrated().await;
@@ -301,7 +301,7 @@ async fn what_is_foreseen_of_long_configurations_comes_in_short_pages() {
         house.apply(org, agent, json!({ "templateId": id })).await.success(201);
     }
     let all: Vec<i64> = agents.iter().map(|(_, agent)| house.id(agent).get()).collect();
-    // Staged and applied before, one takes 40,000 bytes to look at.
+    // Examining one Agent, with its staged and its applied fields, takes 40,000 bytes.
     for targets in [Value::Null, json!(all)] {
         let (mut seen, mut after) = (Vec::new(), json!({ "dryRun": true }));
         after["targetAccountIds"] = targets;

@@ -64,7 +64,7 @@ async fn senders_are_added_listed_and_removed() {
     let again = call("POST", json!({ "email": "BOSS@good.example" })).await.success(200);
     assert_eq!(again["existing"], json!(["boss@good.example"]));
     assert_eq!((&again["added"], &again["total"]), (&json!([]), &json!(2)));
-    // One that may be taken for another is entered as it is, and said so (threats A13).
+    // A sender that looks like another is added, with a warning (threats A13).
     let odd = "b\u{43e}ss@good.example";
     let added = call("POST", json!({ "emails": [odd, odd] })).await.success(200);
     assert_eq!((&added["added"], &added["warnings"][0]["email"]), (&json!([odd]), &json!(odd)));
@@ -199,7 +199,7 @@ async fn addresses_lie_in_domains_of_the_tree() {
     );
     let taken = call("agent2", "POST", json!({ "address": "sales@org1.example" })).await;
     taken.problem(409, "conflict", "the address of another Agent");
-    // One answer for a domain of somebody else and for one of nobody.
+    // One answer for a domain of another account and for an unknown one.
     for (caller, address) in [("agent4", "x@org1.example"), ("agent4", "x@nobody.example")] {
         let reply = call(caller, "POST", json!({ "address": address })).await;
         reply.problem(403, "forbidden", "claim the domain first");

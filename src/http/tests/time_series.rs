@@ -1,4 +1,4 @@
-//! `POST /logs/timeSeries`: metrics that everybody has, and those that are defined.
+//! `POST /logs/timeSeries`: metrics by name, and by definition.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ async fn ask(house: &House, caller: &str, more: Value) -> Reply {
     house.call(caller, "POST", "/logs/timeSeries", Some(&body)).await
 }
 
-/// agent1 has two messages, of which one went to a webhook, and three refusals; agent2 a message.
+/// agent1 has two messages, one of them sent to a webhook, and three refusals; agent2 has one.
 async fn house(rules: &str) -> House {
     let house = House::with(rules).await;
     house.receive("agent1", &letter(), 0).await;

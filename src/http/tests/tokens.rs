@@ -49,7 +49,7 @@ async fn a_key_is_made_shown_once_listed_and_revoked() {
     for field in ["id", "description", "type", "timestamp", "createdAt"] {
         assert!(shown[field].is_string(), "{field}: {shown}");
     }
-    // Rotation: both are good until the old one is revoked, here by the new one itself.
+    // Rotation: both keys are valid until the old one is revoked, here by the new one.
     let old = house.token("agent1").to_owned();
     assert_eq!(status(&house, &old).await, 200);
     let reply = house.send("DELETE", &format!("/api/v2/tokens?token={value}"), body_of(&old)).await;
@@ -118,7 +118,7 @@ async fn a_key_of_somebody_else_is_as_good_as_unknown() {
         let words = if body["id"] == "1" { "/id must be a UUID" } else { "name the token" };
         revoke(&house, "org1", body).await.problem(400, "invalid_request", words);
     }
-    // In the query `token` is the key that asks, whatever the body names.
+    // In the query, `token` is the caller's key, also if the body names another.
     let (path, body) = (format!("/tokens?id={}", uuid::Uuid::nil()), json!({ "id": id }));
     let reply = house.call("org1", "DELETE", &path, Some(&body)).await;
     reply.problem(400, "invalid_request", "/id differs between query and body: send it once");
@@ -157,7 +157,7 @@ async fn a_key_that_expires_makes_none_that_outlives_it() {
 #[tokio::test]
 async fn an_expired_key_is_no_key() {
     let house = House::new().await;
-    // Each look at the clock of the house takes a millisecond: it is over with the first request.
+    // Each look at the house's clock takes a millisecond, so the key expires soon.
     let end = house.now().plus(Duration::from_millis(3));
     let owner = KeyOwner::Account(house.id("org1"));
     let made = house.tenancy.issue_key(owner, "short", Some(end)).await.unwrap();
@@ -187,7 +187,7 @@ async fn members_have_keys_of_their_own() {
     }
     let evas = listed(&house, "eva", eva).await[0]["id"].clone();
     revoke(&house, "anna", json!({ "id": evas })).await.problem(404, "not_found", "token");
-    // An administrator of the account does that for others, the account's own key too.
+    // An administrator of the account makes keys for members, and so does the account's own key.
     for caller in ["eva", "org1", "partner"] {
         let body = json!({ "description": caller, "targetAccountId": anna });
         let made = create(&house, caller, body).await.success(200);

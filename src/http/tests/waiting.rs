@@ -104,7 +104,7 @@ async fn one_address_has_so_many_connections_and_a_proxy_any_number() {
     for _ in 0..3 {
         assert!(answered(&mut from("127.0.0.2", &house).await).await.is_none());
     }
-    // Those that it has go on, and so do others.
+    // Its open connections go on, and so do those of others.
     assert!(answered(&mut first).await.is_some() && answered(&mut second).await.is_some());
     let mut others = Vec::new();
     for address in ["127.0.0.3", "127.0.0.3", "127.0.0.1", "127.0.0.1", "127.0.0.1"] {
@@ -114,7 +114,7 @@ async fn one_address_has_so_many_connections_and_a_proxy_any_number() {
     }
     assert!(answered(&mut from("127.0.0.3", &house).await).await.is_none());
     drop(first);
-    // Once the server has seen the end of it, there is a place again.
+    // Once the server has noticed the end of a connection, its place is free.
     let again = async { while answered(&mut from("127.0.0.2", &house).await).await.is_none() {} };
     timeout(PATIENCE, again).await.expect("a place is given back");
     assert!(answered(&mut second).await.is_some());
@@ -153,7 +153,7 @@ async fn a_stop_finishes_what_is_under_way_and_takes_nothing_new() {
     assert!(shutdown.finish(PATIENCE).await);
 }
 
-/// A body may take as long as `body_seconds`: who loses its rights meanwhile changes nothing.
+/// A body may take `body_seconds`: a caller that loses its rights meanwhile changes nothing.
 #[tokio::test]
 async fn rights_are_asked_for_again_when_a_body_has_come() {
     const BODY: &str = "{\"mode\":\"open\"}";

@@ -1,4 +1,4 @@
-//! Webhooks that stay: how they want their events, updates, secrets that are rotated, replays.
+//! Changes of webhooks: settings, updates, rotated secrets, replays.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ async fn post(house: &House, caller: &str, path: &str, body: Value) -> Reply {
     house.call(caller, "POST", path, Some(&body)).await
 }
 
-/// A webhook of org1; its id.
+/// Makes a webhook of org1; returns its id.
 async fn hook(house: &House, fields: Value) -> String {
     let mut body = json!({ "url": "https://hooks.example/a", "label": "x", "type": "incoming" });
     body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
@@ -112,7 +112,7 @@ async fn an_update_changes_what_is_given_and_nothing_else() {
     assert_eq!(changed["webhooks"], json!([changed["webhook"]]));
     let after = stored(&house, &id).await;
     assert_eq!(after, Destination { label: "y".into(), ..before.clone() });
-    // Sent back as it was shown, a value stays; without its header it goes.
+    // A masked value that is sent back stays; a header that is left out is removed.
     let shown = changed["webhook"]["headers"].clone();
     update(json!({ "headers": shown, "ordered": true })).await.success(200);
     assert_eq!(stored(&house, &id).await.wants.headers, before.wants.headers);
@@ -124,7 +124,7 @@ async fn an_update_changes_what_is_given_and_nothing_else() {
     assert_eq!(values, [b"one".as_slice(), b"n"]);
     update(json!({ "headers": [] })).await.success(200);
     assert_eq!(stored(&house, &id).await.wants.headers, []);
-    // Its address and its type are what it is.
+    // URL and type identify a webhook, so they do not change.
     let same = json!({ "url": "https://hooks.example/a", "type": "incoming" });
     update(same).await.success(200);
     let before = stored(&house, &id).await;
@@ -235,7 +235,7 @@ async fn a_secret_is_rotated_with_an_overlap() {
     rotate(json!({ "endFormer": 1 })).await.problem(400, "invalid_request", "true or false");
     let listed = house.get("org1", PATH).await.text();
     assert!(secrets.iter().all(|secret| !listed.contains(&secret[6..])));
-    // One that leaked ends at once.
+    // `endFormer` ends a leaked secret at once.
     let ended = rotate(json!({ "endFormer": true })).await.success(200);
     assert_eq!(ended["formerSecretUntil"], json!(null));
     assert!(ended["message"].as_str().unwrap().contains("no previous secret signs"));
@@ -290,7 +290,7 @@ async fn what_hears_of_members_is_for_administrators() {
     for reply in all().await {
         assert!(reply.status < 300, "{}", reply.text());
     }
-    // From the next request on she may not any more.
+    // A member loses the right with the next request.
     let change = MemberChange { role: Some(Role::Member), ..MemberChange::default() };
     let act = crate::domain::audit::Actor::OPERATOR.at(house.now());
     house.store.update_member(anna, &change, act).await.unwrap();

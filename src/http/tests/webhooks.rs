@@ -33,7 +33,7 @@ async fn a_secret_is_shown_once() {
     again.problem(409, "conflict", "already");
     let other = hook("https://hooks.example/a?b=c", "contact");
     house.call("org1", "POST", PATH, Some(&other)).await.success(201);
-    // An account's list is its own.
+    // Other accounts do not see the webhook.
     assert_eq!(house.get("agent1", PATH).await.success(200)["webhooks"], json!([]));
     assert_eq!(house.get("partner", PATH).await.success(200)["webhooks"], json!([]));
 }
@@ -97,7 +97,7 @@ async fn urls_are_guarded_and_fields_are_needed() {
         let reply = house.call("org1", "POST", PATH, Some(&hook(url, "incoming"))).await;
         reply.problem(400, "invalid_request", "ask the operator");
     }
-    // The operator's own network, in plain http.
+    // The operator allows this network, also over http.
     let own = hook("http://127.0.0.1:9/x", "incoming");
     house.call("org1", "POST", PATH, Some(&own)).await.success(201);
     for (body, words) in [

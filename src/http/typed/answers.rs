@@ -30,10 +30,10 @@ pub trait Success: Serialize + JsonSchema {
     }
 }
 
-/// `successes! { Rotated = OK "secret rotated"; Listed = OK "deliveries found", pages; Recent = OK
-/// "messages found", bare, pages; }` `Created: Found = …` also declares the type, with the fields
-/// of another one, and `Found { webhook: Webhook } = …` declares it with these fields. With `varies`,
-/// its method `own_message` returns the message.
+/// Implements [`Success`]: `Rotated = OK "secret rotated"; Listed = OK "deliveries found", pages;
+/// Recent = OK "messages found", bare, pages;`. `Created: Found = …` also declares `Created`, with
+/// the fields of `Found`, and `Found { webhook: Webhook } = …` declares `Found` with this field.
+/// With `varies`, the message comes from a method `own_message` of the type.
 macro_rules! successes {
     ($(
         $name:ident $(: $like:ty)? $({ $($(#[$about:meta])* $field:ident: $type:ty),+ $(,)? })?

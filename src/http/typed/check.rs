@@ -120,7 +120,7 @@ impl<'c> Check<'c> {
         }
     }
 
-    /// Whether the value has the schema's type, whatever it contains.
+    /// Whether the value itself fits the schema; its fields and items are not checked.
     pub(super) fn is_of(&self, schema: &'c Value, value: &Value) -> bool {
         if value.is_null() && types(schema).any(|one| one == "null") {
             return true;

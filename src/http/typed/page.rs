@@ -20,7 +20,7 @@ pub(in crate::http) fn limit(call: &Call, limit: Option<Limit>) -> u32 {
 }
 
 /// The requested page; without a place, it begins at the newest row. `find` returns the cursor of
-/// an id.
+/// an id. Fails with 400 for two places, or for an id that is not in the list.
 pub(in crate::http) async fn requested<R>(
     call: &Call,
     limit: Option<Limit>,
@@ -51,7 +51,6 @@ where
     Ok(page)
 }
 
-/// A row of a page.
 pub(in crate::http) struct Row {
     place: Cursor,
     /// None for one that is not shown.
@@ -226,7 +225,7 @@ pub(in crate::http) fn followed<S>(
     followed_with(call, next.map(|next| vec![(parameter, Some(next.to_string()))]), answer)
 }
 
-/// Does so with several parameters; those without a value are removed.
+/// Like `followed`, with several parameters; those without a value are left out of the link.
 pub(in crate::http) fn followed_with<S>(
     call: &Call,
     next: Option<Vec<(&str, Option<String>)>>,

@@ -52,8 +52,8 @@ impl<'de> Deserialize<'de> for ListPlace {
     }
 }
 
-/// Where the next page of such a list begins. It marks the direction to older rows, so a client may
-/// send it as `after` too, as in other lists; any other place in `after` means newer rows.
+/// The place where the next page begins, with its direction: older rows. So a client may send it as
+/// `before` or, as in other lists, as `after`; any other place in `after` means newer rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Next(pub Cursor);
 

@@ -1,5 +1,5 @@
-//! A running API over a store in which every account has something of every kind, marked as its
-//! own: whatever shows up where it does not belong says whose it is.
+//! A running API over a store in which every account has an object of every kind. Each object has
+//! the mark of its account, so a leak shows its source.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,9 +31,9 @@ use crate::testkit::dns::{DnsServer, Zone};
 
 /// Ids begin here: 13 digits, which no answer holds by chance (a group of a UUID has twelve).
 const FIRST: i64 = 7_200_000_000_000;
-/// Its one part has the name that the paths here ask for.
+/// The name of each message's one part.
 pub(super) const PICTURE: &str = "a.png";
-/// The domain that everybody may have addresses in.
+/// A domain in which every account may have addresses.
 const SHARED: &str = "shared.example";
 
 /// The objects of one account.
@@ -94,7 +94,7 @@ impl AccessWorld {
     /// Builds and stocks the tree, then deactivates and deletes.
     pub(super) async fn of(mut tree: Tree) -> Self {
         let dns = DnsServer::start(Zone::default(), Shutdown::default()).await.unwrap();
-        // Its one connection is idle while the rows are looked at, however long a busy machine takes.
+        // The one connection is idle while rows are read, which takes long on a busy machine.
         let unhurried = "[connections]\nheader_seconds = 300\n";
         let house = House::empty(dns.addr(), unhurried).await;
         let file = house._folder.path().join("data/gatepost.db");
@@ -149,7 +149,7 @@ impl AccessWorld {
         Key { what: badge(person), owner: Owner::Person(person), token: key.token, good: true }
     }
 
-    /// Contacts get their ids, and what is not in force goes out of it.
+    /// Notes the ids of contacts; deactivates, deletes and removes whatever the tree marks so.
     async fn settle(&mut self) {
         for (at, node) in self.tree.nodes.iter_mut().enumerate() {
             let contact = sqlx::query("SELECT id FROM contacts WHERE address = $1")
@@ -193,7 +193,7 @@ impl AccessWorld {
         };
         let above = match above {
             Some(node) => self.account(node),
-            // No account lives between the levels, so they are made, too.
+            // No live account is in between: makes one.
             None => self.make_organization_below(target).await,
         };
         let made = self.house.tenancy.create_account(level(kind), above, "new", &[]).await;
@@ -219,8 +219,8 @@ impl AccessWorld {
         (0..self.tree.nodes.len()).find(fits)
     }
 
-    /// Every row of every table as one line of text. What a refused request may leave is left out:
-    /// that it was refused, and that the key was used.
+    /// Every row of every table as one line of text, without the traces that a refused request may
+    /// leave: the count of refusals, and the use of the key.
     pub(super) async fn rows(&mut self) -> BTreeSet<String> {
         let all = AssertSqlSafe(self.all.as_str());
         let rows = sqlx::query(all).fetch_all(&mut self.database).await.unwrap();
@@ -263,7 +263,7 @@ impl AccessWorld {
             let own = caller == Owner::Person(at) || reach.is_some_and(|r| r.person == Some(at));
             let whole = reach.is_some_and(|r| r.part.is_none()) && shows(person.at);
             let above = reach.is_some_and(|reach| self.is_at_or_above(person.at, reach));
-            // The audit log names who acted on an account from above, up to the caller's own.
+            // The audit log names actors from above an account, up to the caller's own account.
             let acted = self.tree.is_within(person.at, self.tree.home(caller))
                 && self.tree.restricted(caller).is_none();
             let whole = whole || reach.is_some_and(|r| self.may_act(at, r.target) && acted);
@@ -279,9 +279,9 @@ impl AccessWorld {
         found
     }
 
-    /// Whether a row that was changed may have been, by a request about `target`: it names nobody
-    /// beside those above it and below it, nothing in it is marked as another's, and if it names
-    /// accounts, the target or one below it is among them.
+    /// Whether a request about `target` may have changed this row: it names only accounts above and
+    /// below the target, and carries no mark of any other. If it names accounts, the target or one
+    /// below it is among them.
     pub(super) fn concerns(&self, row: &str, target: usize) -> bool {
         let numbers = |text: &str| -> BTreeSet<i64> {
             let runs = text.split(|c: char| !c.is_ascii_digit());
@@ -294,7 +294,7 @@ impl AccessWorld {
         let told = numbers(row);
         let mut named =
             self.tree.nodes.iter().enumerate().filter(|(_, node)| told.contains(&node.id));
-        // These name an organization and no Agent, whichever it is about.
+        // Rows of these tables name only the organization, also for an Agent.
         let shared = ["attempts:", "contacts:", "contents:", "deliveries:", "search_waiting:"];
         let its_own = shared.iter().any(|table| row.starts_with(table))
             || named.clone().next().is_none()
@@ -306,7 +306,7 @@ impl AccessWorld {
             })
     }
 
-    /// Whether it names the account or the member whose key it is, or the member's account.
+    /// Whether the request names the owner of its key, the owner's account, or nothing.
     pub(super) fn is_home(&self, key: &Key, named: Named) -> bool {
         let home = self.tree.home(key.owner);
         [Named::Nothing, Named::Node(home)].contains(&named)
@@ -332,7 +332,7 @@ impl AccessWorld {
         sqlx::query(expire).bind(id).execute(&mut self.database).await.unwrap();
     }
 
-    /// Whether a member of its organization may act on this Agent, and is shown with it.
+    /// Whether this member may act on this Agent, and so is shown with it.
     pub(super) fn may_act(&self, person: usize, agent: usize) -> bool {
         let Person { at, permitted, .. } = &self.tree.people[person];
         let permitted = permitted.is_empty() || permitted.contains(&agent);
@@ -345,7 +345,7 @@ impl AccessWorld {
     }
 }
 
-/// The statement of [`AccessWorld::rows`].
+/// The statement of `AccessWorld::rows`.
 async fn whole(database: &mut SqliteConnection) -> String {
     let columns = "SELECT tables.name AS table_name, columns.name AS column_name
                    FROM sqlite_schema AS tables JOIN pragma_table_info(tables.name) AS columns
@@ -413,7 +413,7 @@ async fn stock(house: &House, account: &Account, node: usize, key: Uuid) -> Good
     Goods { mark, key, webhook: webhook.0, delivery, domain, mail, config }
 }
 
-/// Configures and publishes an Agent, and keeps a version of that.
+/// Configures and publishes an Agent, and keeps a version.
 async fn configure(house: &House, agent: &Account, mark: &str) -> (String, String) {
     let agents = &house.http.use_cases.agents;
     let fields = json!({ "type": "chatAgent", "title": mark, "description": mark });
@@ -423,7 +423,7 @@ async fn configure(house: &House, agent: &Account, mark: &str) -> (String, Strin
     (published.configs.live.id.to_string(), version.to_string())
 }
 
-/// Data of an integration and, of an Agent, two apps.
+/// Stores data of an integration, and for an Agent two apps.
 async fn keep_apps(house: &House, account: &Account, mark: &str) {
     let (apps, app) = (&house.http.use_cases.apps, |id| AppRef::new(id, "v1").unwrap());
     let held = house.http.use_cases.access.features(account).await.unwrap();
@@ -450,7 +450,7 @@ async fn write_to(house: &House, agent: &Account, mark: &str) -> Received {
 }
 
 impl AccessWorld {
-    /// The Agent that samples are about gets another message.
+    /// Delivers another message to the Agent of the samples.
     pub(super) async fn write_again(&mut self) {
         let id = AccountId::new(self.tree.nodes[self.about].id).unwrap();
         let agent = self.house.store.account(id).await.unwrap().unwrap();
@@ -461,7 +461,7 @@ impl AccessWorld {
         self.goods[self.about].mail = Some(mail);
     }
 
-    /// Samples are about a version that is there, too.
+    /// Keeps another version for the samples.
     pub(super) async fn keep_version_again(&mut self) {
         let id = AccountId::new(self.tree.nodes[self.about].id).unwrap();
         let (mark, agents) = (mark(self.about), &self.house.http.use_cases.agents);

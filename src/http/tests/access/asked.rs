@@ -27,16 +27,15 @@ pub(super) enum Place {
     Text(String),
 }
 
-/// All the places in which this operation may be told its target.
+/// All places where this operation may get its target.
 pub(super) fn places(rule: &Rule, key: &Key) -> Vec<Place> {
     let query = rule.query.iter().cloned().map(Place::Query);
-    // Every other key in the other spelling: the same few lines read them for every operation.
+    // Half of the keys use each spelling: the same few lines read both for every operation.
     let text = key.token.ends_with(|c: char| c.is_ascii_uppercase());
     let spelled = |name: String| if text { Place::Text(name) } else { Place::Number(name) };
     query.chain(rule.body.iter().cloned().map(spelled)).collect()
 }
 
-/// The request, about `id`.
 pub(super) fn named(sample: Sample, place: &Place, id: Option<i64>) -> Sample {
     let sample = match id {
         Some(account) => Sample { account, ..sample },
@@ -75,7 +74,7 @@ impl Asked<'_> {
             Expected::NoKey => (&[401], "unauthorized"),
             Expected::Forbidden => (&[403], "forbidden"),
             Expected::WrongKind => (&[400], "invalid_request"),
-            // The path names the target; whether it has a computer is the order of the requests.
+            // The path names the target; whether it has a computer depends on earlier requests.
             Expected::Allowed(_) if self.operation.contains(IN_PATH) => (&self.rule.done, ""),
             // The target's own things count, not those of accounts below it.
             Expected::Allowed(ref reach) if is_own(self.operation) => {
@@ -93,7 +92,7 @@ impl Asked<'_> {
                     false => (&[404], "not_found"),
                 }
             }
-            // Each has its own of the same name.
+            // Each account has its own app of this name.
             Expected::Allowed(_) if is_of_apps(self.operation) => (&self.rule.done, ""),
             // No account assigns features to itself.
             Expected::Allowed(ref reach)
@@ -117,7 +116,7 @@ impl Asked<'_> {
                     false => (&[404], "not_found"),
                 }
             }
-            // Below an organization there is nothing but Agents, and these are not deleted so.
+            // Below an organization are only Agents, which this operation does not delete.
             Expected::Allowed(ref reach)
                 if self.operation == "DELETE /deleteOrganization"
                     && town.tree.nodes[reach.target].kind == 'O' =>
@@ -155,7 +154,7 @@ fn is_own(operation: &str) -> bool {
     own.iter().any(|path| operation.contains(path))
 }
 
-/// Whether it is about an app, which is called the same wherever it is.
+/// Whether the operation is about an app, whose name is the same on every account.
 fn is_of_apps(operation: &str) -> bool {
     operation.contains("/apps/{") || operation.contains("/integration/{")
 }
@@ -184,7 +183,7 @@ fn due(town: &AccessWorld, operation: &str, reach: &Reach, node: usize) -> Optio
         | "GET /integration/{slug}/{version}"
         | "GET /domains" => own,
         "GET /apps" | "GET /apps/{appId}/{appVersion}" => own.filter(|_| kind == 'A'),
-        // A page holds the last entries only.
+        // A page holds only the last entries.
         "GET /audit" => own.filter(|_| kind == 'A'),
         "GET /account" => own.map(|_| name(node)),
         "GET /listResellers" => below('R'),
@@ -195,14 +194,14 @@ fn due(town: &AccessWorld, operation: &str, reach: &Reach, node: usize) -> Optio
 }
 
 impl AccessWorld {
-    /// An Agent that a request which reaches this may name.
+    /// An Agent that a request of this reach may name.
     fn addressee(&self, reach: &Reach) -> Option<usize> {
         let nodes = 0..self.tree.nodes.len();
         let mut agents = nodes.filter(|node| self.tree.nodes[*node].kind == 'A');
         agents.find(|node| self.tree.shows(reach, *node) && !self.tree.is_gone(*node))
     }
 
-    /// Its answer; `number` is one that no request had before.
+    /// Returns the answer; no earlier request had this `number`.
     pub(super) async fn ask(&mut self, asked: &Asked<'_>, number: usize) -> Reply {
         let id = self.tree.id(asked.named);
         let mut sample = sample(asked.operation, &self.goods[self.about], number);
@@ -225,7 +224,7 @@ impl AccessWorld {
         let sample = named(sample, asked.place, id);
         let reply = self.send(asked.operation, &sample, &asked.key.token).await;
         if asked.operation == "DELETE /messages/{uuid}" && reply.status == 200 {
-            // Samples are about a message that is there.
+            // The next sample needs a message.
             self.write_again().await;
         }
         let of_version = "DELETE /agent/{agentConfigId}/versions/{versionId}";

@@ -1,5 +1,5 @@
-//! Fields that no caller may set are no fields of any operation (threats E4, E5): an account's
-//! level, its place in the tree, its id, a right.
+//! No operation has a field that no caller may set (threats E4, E5): an account's level, its place
+//! in the tree, its id, a right.
 
 use serde_json::json;
 
@@ -74,7 +74,7 @@ async fn nobody_sets_what_is_decided_elsewhere() {
     assert_eq!(town.rows().await, before);
 }
 
-/// Each key sets it to what it is, on everything that is there: the next one finds the same.
+/// Each key sets the field to its present value on every account, so nothing changes.
 #[tokio::test]
 async fn what_is_set_from_above_is_set_by_nobody_for_itself() {
     let mut town = AccessWorld::of(tree()).await;

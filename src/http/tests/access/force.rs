@@ -1,4 +1,4 @@
-//! When a key is in force, and that nothing else is one (threats E7, E9).
+//! The times when a key is in force, and texts that are no keys (threats E7, E9).
 
 use crate::app::access::token;
 use crate::http::tests::access::access_world::AccessWorld;
@@ -6,7 +6,7 @@ use crate::http::tests::access::matrix::{AGENT, tree};
 use crate::http::tests::access::sample::sample;
 use crate::http::tests::access::tree::Owner;
 
-/// The keys that open something now, by what they are called.
+/// The names of the keys that open something now.
 async fn open(town: &mut AccessWorld) -> Vec<String> {
     let mut open = Vec::new();
     for key in town.keys.clone() {
@@ -71,8 +71,8 @@ async fn keys_stop_with_whatever_they_hang_on() {
     assert!(left.count() > 3);
 }
 
-/// Threats E9: a key is found by its SHA-256 and compared with nothing, so that however long an
-/// answer takes, it says nothing about how near a guess was.
+/// Threats E9: a key is found by its SHA-256 and compared with nothing, so the time of an answer
+/// does not tell how near a guess was.
 #[tokio::test]
 async fn a_near_miss_is_as_far_off_as_any_guess() {
     let mut town = AccessWorld::of(tree()).await;

@@ -1,4 +1,4 @@
-//! A client that keeps its connection: tens of thousands of requests are asked one after another.
+//! A client that keeps its connection for tens of thousands of requests, one after another.
 
 use std::net::SocketAddr;
 
@@ -7,7 +7,6 @@ use tokio::net::TcpStream;
 
 use crate::http::tests::{PATIENCE, Reply};
 
-/// A connection to the API.
 pub(super) struct Line {
     stream: TcpStream,
     /// Received bytes that belong to no answer yet.
@@ -19,7 +18,7 @@ impl Line {
         Self { stream: TcpStream::connect(address).await.unwrap(), ahead: Vec::new() }
     }
 
-    /// The answer to one request; `target` is all that stands behind the method.
+    /// Returns the answer to one request; `target` is path and query.
     pub(super) async fn ask(&mut self, method: &str, target: &str, body: Option<&str>) -> Reply {
         let mut request = format!("{method} {target} HTTP/1.1\r\nHost: h\r\n");
         if let Some(body) = body {
@@ -46,7 +45,7 @@ impl Line {
     }
 }
 
-/// The bytes of the first answer, once its header section is there.
+/// The length of the first answer; None before its header section is complete.
 fn length(octets: &[u8]) -> Option<usize> {
     let end = octets.windows(4).position(|four| four == b"\r\n\r\n")?;
     let head = std::str::from_utf8(&octets[..end]).unwrap().to_ascii_lowercase();

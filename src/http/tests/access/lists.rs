@@ -1,5 +1,5 @@
-//! Filters, totals and cursors count only what the request may see (threats E6): what is asked for
-//! by the name of another's is not there, and is not counted either.
+//! Filters, totals and cursors count only rows that the request may see (threats E6): names of
+//! others find nothing, and their rows are not counted.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use crate::store::Cursor;
 /// An administrator of each level, an Agent, and restricted members of two levels.
 const ASKING: &[&str] = &["0", "1", "3", "6", "pm002mp", "pm004mp", "pm006mp"];
 
-/// Each key with each target that it may ask about, and what it may see there.
+/// Each key with each target that it reaches, and the accounts that it may see there.
 fn askers(town: &AccessWorld, operation: &str) -> Vec<(Key, Named, Reach)> {
     let rule = &rules().0[operation];
     let keys = town.keys.iter().filter(|key| ASKING.contains(&key.what.as_str()));
@@ -31,7 +31,7 @@ fn is_shown(tree: &Tree, reach: &Reach, node: usize) -> bool {
 }
 
 impl AccessWorld {
-    /// The answer to a reading, which shows nothing that is not in reach.
+    /// Reads, and checks that the answer shows nothing out of reach.
     async fn read(
         &mut self,
         operation: &str,
@@ -132,7 +132,7 @@ async fn external_ids_of_others_are_not_met() {
         request.query.clear();
         let request = request.asking("externalAccountId", "same");
         let token = town.keys.iter().find(|one| one.what == key).unwrap().token.clone();
-        // A member's own record is not where it looks.
+        // By default a member acts on itself, and has no accounts there.
         let request = match key {
             "pm004mp" => request.asking("targetAccountId", town.tree.nodes[3].id),
             _ => request,

@@ -1,4 +1,4 @@
-//! Every operation × every key × every target × every place that names it.
+//! Every operation × every key × every target × every place that names the target.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +30,7 @@ const EVERYWHERE: &[Named] = &[
     Named::Node(7),
 ];
 
-/// Kind, parent, whether it is active, whether it was deleted.
+/// Kind, parent, whether active, whether deleted.
 const ACCOUNTS: &[(char, usize, bool, bool)] = &[
     ('P', 0, true, false),
     ('R', PARTNER, true, false),
@@ -42,17 +42,17 @@ const ACCOUNTS: &[(char, usize, bool, bool)] = &[
     ('A', ORGANIZATION, true, false),
     ('A', 4, true, false),
     ('A', 5, true, false),
-    // Inactive, and below what is.
+    // Inactive, and below an inactive one.
     ('A', ORGANIZATION, false, false),
     ('O', RESELLER, false, false),
     ('A', 11, true, false),
-    // Deleted, and below what is.
+    // Deleted, and below a deleted one.
     ('A', ORGANIZATION, true, true),
     ('O', RESELLER, true, true),
     ('A', 14, true, true),
 ];
 
-/// Where it hangs, whether it is an administrator, its Agents, whether it was removed.
+/// Account, whether an administrator, permitted Agents, whether removed.
 const PEOPLE: &[(usize, bool, &[usize], bool)] = &[
     (PARTNER, true, &[], false),
     (RESELLER, true, &[], false),
@@ -68,7 +68,6 @@ const PEOPLE: &[(usize, bool, &[usize], bool)] = &[
     (5, true, &[], false),
 ];
 
-/// The tree of the matrix.
 pub(super) fn tree() -> Tree {
     let nodes = ACCOUNTS.iter().enumerate().map(|(at, (kind, up, active, deleted))| Node {
         kind: *kind,
@@ -127,9 +126,9 @@ fn every_operation_is_in_the_oracle_and_the_oracle_has_no_other() {
 }
 
 impl AccessWorld {
-    /// Every account's key and every member's, and some that are none.
+    /// The keys of all accounts and members, and some texts that are no keys.
     async fn all_keys(&mut self) -> Vec<Key> {
-        // Keys of the same kind open the same: one of each.
+        // Keys of one kind open the same, so one of each will do.
         let same = [2, 4, 5, 7, 8, 9].map(Owner::Node);
         let mut keys = self.keys.clone();
         keys.retain(|key| !same.contains(&key.owner) && key.owner != Owner::Person(10));
@@ -153,8 +152,8 @@ impl AccessWorld {
 #[derive(Default)]
 struct Walk {
     came_to: BTreeMap<&'static str, usize>,
-    /// The answers to a request with a key that opens nothing, and to one without any: one each,
-    /// whatever is asked and whatever is wrong with the key.
+    /// The answers without a valid key. There are only two: one with a key that opens nothing, one
+    /// without any key.
     strangers: BTreeSet<(bool, String)>,
 }
 
@@ -192,7 +191,7 @@ async fn walk(takes: fn(&str, &Rule) -> bool) {
     }
 }
 
-/// Refused requests: all answers are equal, whatever is out of reach, and nothing changes.
+/// Refused requests: all answers are equal, and nothing changes.
 async fn refusals(
     town: &mut AccessWorld,
     walk: &mut Walk,
@@ -207,7 +206,7 @@ async fn refusals(
             if matches!(expected, Expected::Allowed(_)) {
                 continue;
             }
-            // Some in every place, the others in turn.
+            // Some targets in every place, the others in one place each.
             let all = town.tree.opens(key) && EVERYWHERE.contains(&named);
             let turn = turn % places.len();
             for place in if all { &places[..] } else { &places[turn..=turn] } {
@@ -253,7 +252,7 @@ async fn allowances(
     let mut elsewhere = BTreeSet::new();
     for (target, calls) in by_target {
         for (turn, (key, named, expected)) in calls.into_iter().enumerate() {
-            // The first in every place, the others in turn.
+            // The first target in every place, the others in one place each.
             let places = places(rule, key);
             let turn = turn.checked_sub(1).map(|turn| turn % places.len());
             for place in turn.map_or(&places[..], |turn| &places[turn..=turn]) {
@@ -297,7 +296,7 @@ impl Walk {
         *self.came_to.entry(word).or_default() += 1;
     }
 
-    /// One that no request had before.
+    /// A number that no earlier request had.
     fn number(&self) -> usize {
         self.came_to.values().sum()
     }

@@ -1,5 +1,5 @@
-//! Every operation × every kind of key × every kind of target × every place that names it, then
-//! random trees and calls, compared with one independent oracle (`tree.rs` and
+//! Every operation × every kind of key × every kind of target × every place that names the target,
+//! then random trees and calls, compared with one independent oracle (`tree.rs` and
 //! `fixtures/access.toml`); threats E1, E2, E6, E7.
 
 mod access_world;

@@ -1,6 +1,6 @@
-//! Objects that a request names beside its target — a message, a record, a webhook, a key, a
-//! domain, a member, an account to delete — count only inside that target: one elsewhere is
-//! answered like an unknown one, and never used.
+//! Objects that a request names beside its target: a message, a record, a webhook, a key, a domain,
+//! a member, an account to delete. One outside the target is answered like an unknown one, and
+//! never used.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::http::tests::access::matrix::{AGENT, tree};
 use crate::http::tests::access::sample::{Sample, sample};
 use crate::http::tests::access::tree::{Expected, Key, Named, Reach, rules};
 
-/// Where a request names it.
+/// Where a request names the object.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Path,
@@ -20,7 +20,7 @@ enum Place {
     Body(&'static str),
 }
 
-/// Something of an account that an operation is told by name.
+/// An object that an operation gets by name.
 struct Thing {
     operation: &'static str,
     place: Place,
@@ -97,7 +97,7 @@ fn contact(town: &AccessWorld, node: usize) -> Option<Value> {
     town.tree.nodes[node].contact.map(|id| json!(id))
 }
 
-/// A member of the account, whoever it is.
+/// Any member of the account.
 fn member(town: &AccessWorld, node: usize) -> Option<Value> {
     town.tree.people.iter().find(|person| person.at == node).map(|person| json!(person.id))
 }
@@ -247,7 +247,7 @@ impl Thing {
                 let path = path.replace("{filename}", &format!("0-{PICTURE}"));
                 let path = path.replace("{roomId}/{uuid}", &shown(value));
                 let path = path.replace("{roomId}", &shown(value));
-                // A version is of the configuration that is named.
+                // The version belongs to the named configuration.
                 let version = &town.goods[town.about].config.as_ref().unwrap().1;
                 let path = path.replace("{agentConfigId}", &shown(value));
                 let path = path.replace("{versionId}", version);
@@ -255,7 +255,7 @@ impl Thing {
             }
             Place::Query(name) => {
                 request.query.retain(|(known, _)| known != name);
-                // It is named once, and in the query alone.
+                // Named once, only in the query.
                 request.body = None;
                 request = request.asking(name, shown(value));
             }
@@ -268,7 +268,7 @@ impl Thing {
         request
     }
 
-    /// The answer, without what was asked for.
+    /// The answer, without the name of the requested object.
     async fn answer(
         &self,
         town: &mut AccessWorld,
@@ -277,7 +277,7 @@ impl Thing {
     ) -> (u16, String) {
         let mut request = self.request(town, value, 0);
         if let Some(id) = town.tree.id(target) {
-            // Where the body names the object by the target's name, the query names the target.
+            // The body uses the target's name for the object, so the query names the target.
             request = request.asking(self.target(), id);
         }
         let reply = town.send(self.operation, &request, &key.token).await;
@@ -295,8 +295,8 @@ impl Thing {
     }
 }
 
-/// Accounts whose things are certainly not in the reach of the request. Webhooks are the target's
-/// own: those of accounts below it are not.
+/// Accounts whose objects are certainly out of the request's reach. For webhooks these include the
+/// accounts below the target.
 fn elsewhere(town: &AccessWorld, operation: &str, reach: &Reach) -> Vec<usize> {
     let own = operation.contains("/webhooks") || operation.contains("/deliveries");
     let within = |node: usize| match own {

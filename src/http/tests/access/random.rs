@@ -1,5 +1,5 @@
-//! Random trees and random calls, held against the same oracle as the matrix. A failure prints the
-//! seed that makes it again.
+//! Random trees and random calls, compared with the oracle of the matrix. A failure prints the seed
+//! that repeats it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +13,9 @@ use crate::http::tests::access::tree::{
     Expected, Key, Named, Node, Owner, Person, Rule, Tree, rules,
 };
 
-/// Calls for each tree.
 const CALLS: usize = 400;
 
-/// Spellings that are no id, as they stand in a query and in a JSON body.
+/// Malformed ids, as spelled in a query and in a JSON body.
 const ODD: &[(&str, &str)] = &[
     ("", "\"\""),
     ("0", "0"),
@@ -181,7 +180,7 @@ impl Caller<'_> {
         }
     }
 
-    /// Names its target in a way that is none.
+    /// Names its target by a malformed id.
     async fn oddly(&mut self, turn: &Turn<'_>) {
         let (in_query, in_body) = self.choices.of(ODD);
         let sample = self.sample(turn);
@@ -271,8 +270,8 @@ fn calls_are_answered_as_the_oracle_says(seed: u64) {
     });
 }
 
-/// A configuration is read after it was changed, a version is renamed after it was deleted, and an
-/// organization reads who invited into it from above.
+/// Reads a configuration after a change, renames a deleted version, and reads as an organization
+/// who invited members into it from above.
 #[test]
 fn calls_that_once_went_wrong_are_answered_as_the_oracle_says() {
     for seed in [10_016_762_567_317_350_810, 5_138_539_073_054_087_983, 18_248_900_578_714_509_434]

@@ -27,13 +27,11 @@ impl Sample {
         self
     }
 
-    /// Adds a query parameter.
     pub(super) fn asking(mut self, name: &str, value: impl ToString) -> Self {
         self.query.push((name.to_owned(), value.to_string()));
         self
     }
 
-    /// Adds a field to the body.
     pub(super) fn holding(mut self, name: &str, value: Value) -> Self {
         self.body.get_or_insert_with(|| json!({}))[name] = value;
         self
@@ -49,8 +47,8 @@ impl Sample {
     }
 }
 
-/// A request of this operation about something that `agent` has, or about something new that no
-/// other `number` makes.
+/// A request of this operation about an object of `agent`, or about a new object that only this
+/// `number` makes.
 pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
     let mail = agent.mail.as_ref().expect("an Agent has mail");
     let path = path(operation, agent);
@@ -100,11 +98,11 @@ pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
             sample.with(json!({ "domain": format!("{new}.example") }))
         }
         "POST /webhooks" => sample.with(json!({ "url": url, "label": new, "type": "incoming" })),
-        // It leaves no former secret, of which there may be a few only.
+        // Leaves no former secret, because their number is limited.
         "POST /webhooks/{id}/rotate" => sample.with(json!({ "endFormer": true })),
         "POST /webhooks/{id}/replay" => sample.with(json!({ "since": 1 })),
         "DELETE /webhooks" => sample.with(json!({ "url": url })),
-        // It may be restored: then its description tells whose it is.
+        // Its description names the owner, for the case that it is restored.
         "POST /agent/{agentConfigId}/versions/{versionId}" => {
             let fields = json!({ "type": "chatAgent", "title": new, "description": agent.mark });
             sample.with(json!({ "snapshot": fields }))
@@ -113,12 +111,12 @@ pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
     }
 }
 
-/// The path of an operation, with what `agent` has in the place of its names.
+/// The path of an operation, filled with objects of `agent`.
 fn path(operation: &str, agent: &Goods) -> String {
     let mail = agent.mail.as_ref().expect("an Agent has mail");
     let path = operation.split_once(' ').unwrap().1.replace("{uuid}", &mail.message.to_string());
     let path = path.replace("{roomId}", &mail.room.to_string());
-    // Mail of the town is not asked about.
+    // No mail of this world comes in by this provider.
     let path = path.replace("{type}", "postmark");
     let path = path.replace("{filename}", &format!("0-{PICTURE}"));
     // Removes an app that every Agent has; installs one that none has.
@@ -158,7 +156,7 @@ fn set_up(operation: &str, sample: Sample, (new, url): (&str, &str), session: &s
         "PUT /integration/{slug}/{version}" => {
             sample.with(json!({ "appData": { "apiToken": new } }))
         }
-        // All have it: nothing is missing afterwards.
+        // All accounts have the feature already.
         "POST /features/assign" => sample.with(json!({ "features": { "templates": true } })),
         "POST /webhookRelay/{type}" => sample.with(json!({ "url": url })),
         "PUT /computer/accounts/{targetAccountId}" => sample.with(json!({ "name": new })),

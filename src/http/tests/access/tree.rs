@@ -1,5 +1,5 @@
-//! A tree of accounts and members as the tests know it, and what a request must come to in it: by
-//! the contract (§1, §4) and `fixtures/access.toml`, without a line of the program's own decisions.
+//! A tree of accounts and members, and the required result of a request in it: by the contract
+//! (§1, §4) and `fixtures/access.toml`, without any code of the program's own decisions.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub(super) struct Node {
 
 #[derive(Clone, Debug)]
 pub(super) struct Person {
-    /// The account that it hangs on.
+    /// The account that it belongs to.
     pub(super) at: usize,
     pub(super) admin: bool,
     pub(super) permitted: Vec<usize>,
@@ -40,7 +40,7 @@ pub(super) enum Owner {
     Person(usize),
 }
 
-/// A key, if it is one.
+/// A text sent as a key.
 #[derive(Clone, Debug)]
 pub(super) struct Key {
     pub(super) what: String,
@@ -123,7 +123,7 @@ pub(super) fn by_link() -> Vec<String> {
     book().by_link
 }
 
-/// The oracle's lines by operation, and the operations that nobody has built yet.
+/// The oracle's lines by operation, and the operations that do not exist yet.
 pub(super) fn rules() -> (BTreeMap<String, Rule>, Vec<String>) {
     let book = book();
     let mut rules = BTreeMap::new();
@@ -154,7 +154,7 @@ pub(super) struct Reach {
     pub(super) target: usize,
     /// The Agents of the target to which the request is restricted.
     pub(super) part: Option<Vec<usize>>,
-    /// The member that the request is about, if it is about one.
+    /// The member that the request is about, if any.
     pub(super) person: Option<usize>,
 }
 
@@ -169,7 +169,7 @@ impl Tree {
         self.line(node).any(|at| at == top)
     }
 
-    /// Deleted, or below what was.
+    /// Deleted, or below a deleted account.
     pub(super) fn is_gone(&self, node: usize) -> bool {
         self.line(node).any(|at| self.nodes[at].deleted)
     }
@@ -270,7 +270,7 @@ impl Tree {
         }
     }
 
-    /// Whether an answer to it may show what belongs to this account.
+    /// Whether an answer may show objects of this account.
     pub(super) fn shows(&self, reach: &Reach, node: usize) -> bool {
         match &reach.part {
             Some(agents) => agents.contains(&node),

@@ -45,14 +45,14 @@ async fn what_a_provider_posts_is_mail_as_if_it_had_come_over_smtp() {
         let whole = post.house.get("org1", &format!("/messages/{uuid}/raw")).await;
         assert_eq!(whole.body, raw, "{kind}: octet by octet");
 
-        // Its own retry makes nothing new, and is told what the first one was.
+        // A retry makes nothing new, and gets the verdict on the first post.
         let again = post.send(&path, &post.post(kind, &raw, &[TO])).await;
         assert_eq!(again.success(200)["verdict"], "accepted");
         assert_eq!(post.messages().await, number + 1);
     }
 }
 
-/// Mailgun posts a message whole only to a path that ends with `mime`; in a form of one line, too.
+/// Mailgun posts whole messages only to paths that end with `mime`, also in a form of one line.
 #[tokio::test(flavor = "multi_thread")]
 async fn mailgun_posts_behind_mime_and_in_either_form() {
     use crate::testkit::provider::{MailgunProof, Posting, mailgun, mailgun_signature};
@@ -126,12 +126,12 @@ async fn trouble_of_ours_is_told_to_come_again_and_loses_nothing() {
     drop(post.dns);
 }
 
-/// One request for several: nothing is lost, and nothing doubled.
+/// One post for several recipients: nothing is lost, and nothing doubled.
 #[tokio::test(flavor = "multi_thread")]
 async fn several_recipients_get_it_once_each_and_one_answer_stands_for_all() {
     let post = Post::open().await;
     let [one, two] = ["agent1@partner.example", "agent2@partner.example"];
-    // agent3 is org2's, agent4 another reseller's: as good as not there.
+    // agent3 is org2's, agent4 another reseller's: treated as unknown.
     let foreign = ["agent3@partner.example", "agent4@partner.example", "nobody@partner.example"];
     for kind in [RelayType::Sendgrid, RelayType::Ses] {
         let before = post.messages().await;
@@ -149,7 +149,7 @@ async fn several_recipients_get_it_once_each_and_one_answer_stands_for_all() {
             assert_eq!(list["intake"].as_array().unwrap().len(), 1, "counted: {list}");
             assert_eq!(list["intake"][0]["agentId"], json!(null));
         }
-        // One that refuses beside one that accepts is its own business.
+        // A recipient that refuses does not concern one that accepts.
         post.house.tenancy.set_mode(post.house.id("agent2"), Mode::Allowlist).await.unwrap();
         let raw = signed(&format!("for-one-{kind}"));
         post.send(&path, &post.post(kind, &raw, &[two, one])).await.success(200);
@@ -163,8 +163,8 @@ async fn several_recipients_get_it_once_each_and_one_answer_stands_for_all() {
     }
 }
 
-/// However many recipients a provider names, none is dropped without a word; and what an application
-/// says of mail over SMTP sets nobody apart here.
+/// No recipient is dropped silently, however many there are. A relay for mail over SMTP does not
+/// separate them.
 #[tokio::test(flavor = "multi_thread")]
 async fn more_recipients_than_a_transaction_has_come_in_several() {
     let post = Post::open().await;
@@ -179,7 +179,7 @@ async fn more_recipients_than_a_transaction_has_come_in_several() {
     let answer = post.send(&path, &post.post(RelayType::Sendgrid, &raw, &all)).await;
     let answer = answer.success(200);
     assert_eq!(post.messages().await, 2);
-    // One of those that were not found, which are counted, and one of the two, which share.
+    // One counted record of the unknown recipients, and one record that the two Agents share.
     let ids = answer["intake"].as_array().unwrap();
     assert_eq!(ids.iter().filter_map(Value::as_str).collect::<BTreeSet<_>>().len(), 2);
     assert_eq!(receiver.received().len(), 0);
@@ -189,7 +189,7 @@ async fn more_recipients_than_a_transaction_has_come_in_several() {
     refused(RelayType::Sendgrid, &reply, "more than 1000 recipients) [record");
 }
 
-/// Text of an envelope is whatever somebody told the provider.
+/// Strangers choose the text of an envelope.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_envelope_that_is_none_is_kept_cut_and_on_one_line() {
     let post = Post::open().await;
@@ -238,7 +238,7 @@ async fn a_topic_is_confirmed_at_amazon_and_nowhere_else() {
         post.send(&path, &asks).await.problem(401, "unauthorized", "SubscribeURL");
         assert!(ASKED.lock().unwrap().iter().all(|url| url != elsewhere));
     }
-    // At Amazon, but it does not answer: SNS asks again.
+    // At Amazon, which does not answer: SNS tries again.
     let change = |body: &mut Value| {
         body["SubscribeURL"] = "https://sns.eu-west-1.amazonaws.com/?Action=Other".into();
     };

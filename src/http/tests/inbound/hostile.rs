@@ -14,7 +14,7 @@ use crate::testkit::provider::{
     sendgrid, ses,
 };
 
-/// A path that opens nothing has one answer, whatever it says.
+/// All paths that open nothing get one answer.
 #[tokio::test]
 async fn what_opens_nothing_is_not_there_and_no_key_is_told() {
     let post = Post::open().await;
@@ -86,10 +86,10 @@ async fn what_mailgun_did_not_sign_is_nobodys() {
     post.send(&path, &bare).await.problem(401, "unauthorized", "signing key");
     let old = of_mailgun(&raw, TO, now.minus(hours(13)), "c");
     post.send(&path, &old).await.problem(401, "unauthorized", "too old");
-    // Rightly signed, and ahead: our clock is behind, for which nobody's mail is lost.
+    // A valid signature from the future: our clock may be behind, so the mail is deferred.
     let ahead = of_mailgun(&raw, TO, now.plus(hours(1)), "d");
     post.send(&path, &ahead).await.problem(503, "unavailable", "Retry-After");
-    // A signature that was seen stands for no other message.
+    // A signature that was used proves no other message.
     post.send(&path, &of_mailgun(&raw, TO, now, "once")).await.success(200);
     let stolen = of_mailgun(&signed("stolen"), TO, now, "once");
     post.send(&path, &stolen).await.problem(401, "unauthorized", "was already used");
@@ -188,7 +188,7 @@ async fn what_sns_did_not_sign_is_nobodys() {
     }
     let absent = "https://sns.us-east-1.amazonaws.com/SimpleNotificationService-ff.pem";
     post.send(&path, &change("SigningCertURL", absent)).await.problem(503, "unavailable", "");
-    // Somebody between shows a page instead.
+    // A host on the way answers with a page instead of the certificate.
     let page = "https://sns.eu-central-1.amazonaws.com/SimpleNotificationService-ff.pem";
     post.send(&path, &change("SigningCertURL", page)).await.problem(503, "unavailable", "");
     let stranger = Sns::new(&crate::http::tests::inbound::pem(), "sns.evil.example").unwrap();
@@ -279,7 +279,7 @@ async fn what_cannot_be_read_is_said_so_and_sizes_are_bounded() {
         );
         post.house.exchange(head.as_bytes()).await.problem(413, "payload_too_large", "bytes");
     }
-    // Large, and within: it has a place of its own.
+    // Large, but within the limit: it takes a place for large bodies.
     let path = post.usual(RelayType::Mailgun).await;
     let long = signed(&"long ".repeat(10)).len();
     assert!(long < 4096);
@@ -307,7 +307,7 @@ async fn no_organization_takes_the_places_of_another() {
     let mail = |raw: &[u8], to: &[&str]| post.post(RelayType::Postmark, raw, to);
     let reply = post.send(&one, &mail(&signed("waits"), &[TO])).await;
     reply.problem(503, "unavailable", "Retry-After");
-    // Nor for bodies that do not come.
+    // Nor for bodies that are late.
     while let Ok(place) = places.body(&org1) {
         held.push(place);
     }
@@ -319,7 +319,7 @@ async fn no_organization_takes_the_places_of_another() {
     assert_eq!(post.messages().await, 2);
 }
 
-/// After a 4xx some providers drop the message: who posts too much is told to come again.
+/// After a 4xx some providers drop the message, so an exceeded rate gets 503.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rate_puts_off_and_drops_nothing() {
     let rates = "[rates]\nwrites_per_minute = 2\nkeyless_per_minute = 3\n";

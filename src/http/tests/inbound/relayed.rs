@@ -1,4 +1,4 @@
-//! The account's own application is asked before the message is looked at (contract §6).
+//! The account's own application is asked before the message is examined (contract §6).
 
 use serde_json::json;
 
@@ -42,12 +42,12 @@ async fn the_application_passes_refuses_or_defers_what_a_provider_posts() {
         post.send(&path, &posting).await.problem(503, "unavailable", "500");
         assert_eq!(post.record().await["reason"], "relay_unavailable");
         assert_eq!(post.messages().await, 3 * number + 1, "nothing is there before it passed");
-        // Its own next try, when the application is back.
+        // The provider's retry, when the application is back.
         post.send(&path, &posting).await.success(200);
         assert_eq!(post.messages().await, 3 * number + 2);
         assert_eq!(receiver.received().len(), before + 4);
 
-        // Asked before the policy is: it is the provider's webhook that goes through it.
+        // The application is asked before the policy decides.
         post.house.tenancy.set_mode(post.house.id("agent1"), Mode::Allowlist).await.unwrap();
         let posting = post.post(kind, &signed(&format!("stranger-{kind}")), &[TO]);
         refused(kind, &post.send(&path, &posting).await, "");
@@ -60,14 +60,14 @@ async fn the_application_passes_refuses_or_defers_what_a_provider_posts() {
         forged.body = String::from_utf8(forged.body).unwrap().replace("Signature", "S").into();
         forged.body =
             String::from_utf8(forged.body).unwrap().replace("\"signature\"", "\"s\"").into();
-        // Without its signature what SNS posts is no envelope of its.
+        // A post of SNS without its signature is malformed.
         let status = if kind == RelayType::Ses { 400 } else { 401 };
         assert_eq!(post.send(&path, &forged).await.status, status, "{kind}");
         let nobody = post.post(kind, &signed("nobody"), &["nobody@partner.example"]);
         refused(kind, &post.send(&path, &nobody).await, "");
         assert_eq!(receiver.received().len(), before + 5);
 
-        // Removed, only the hop is gone, at once.
+        // Removing the relay ends only the question to the application, at once.
         let relays = &post.house.http.use_cases.relays;
         relays.remove(post.house.id("org1"), kind).await.unwrap();
         post.send(&path, &post.post(kind, &signed(&format!("alone-{kind}")), &[TO]))
@@ -105,7 +105,7 @@ async fn what_passed_once_is_not_asked_about_again() {
     assert_eq!((post.messages().await, receiver.received().len()), (1, 3));
 }
 
-/// A relay for mail that came over SMTP is none for what a provider posts.
+/// A relay for mail over SMTP does not decide on posts of providers.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_hop_of_smtp_is_not_that_of_a_provider() {
     let post = Post::open().await;
