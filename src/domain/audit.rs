@@ -82,6 +82,7 @@ words! {
         AccountDeleted = "account.deleted",
         KeyCreated = "key.created",
         KeyRevoked = "key.revoked",
+        ConsoleSessionEnded = "console_session.ended",
         MemberInvited = "member.invited",
         MemberUpdated = "member.updated",
         MemberRemoved = "member.removed",

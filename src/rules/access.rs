@@ -21,6 +21,7 @@ pub struct AccessRules {
     pub logs: Logs,
     pub idempotency: Idempotency,
     pub keys: KeyRules,
+    pub console: ConsoleRules,
     pub members: MemberRules,
     pub received: Received,
     pub agents: AgentRules,
@@ -346,6 +347,20 @@ impl KeyRules {
 
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
+pub struct ConsoleRules {
+    session_minutes: u64,
+    link_session_minutes: u64,
+}
+
+impl ConsoleRules {
+    durations! {
+        session = minutes(session_minutes);
+        link_session = minutes(link_session_minutes);
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct MemberRules {
     pub max_per_account: usize,
     pub max_permitted: usize,
@@ -444,6 +459,10 @@ impl AccessRules {
             max_per_owner: 1..=1000;
             last_used_minutes: 1..=1440;
             idle_minutes: 1..=43_200;
+        })?;
+        ranges!("access.toml", console of self.console, {
+            session_minutes: 5..=43_200;
+            link_session_minutes: 5..=1440;
         })?;
         ranges!("access.toml", members of self.members, {
             max_per_account: 1..=1000;

@@ -48,6 +48,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 
 pub use access::{
+    ConsoleRules,
     AccessRules, AgentRules, Events as EventRules, Limits as AccessLimits, Logs as LogRules,
     Rates as AccessRates, Received as ReceivedRules, SearchLimits, Threads as ThreadRules,
 };

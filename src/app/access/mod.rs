@@ -10,18 +10,20 @@ mod features;
 pub mod identity;
 pub mod need;
 pub mod token;
+mod sessions;
 mod usage;
 
 use std::sync::Arc;
 
 pub use caller::{Caller, Target, identity_of};
+pub use sessions::{Credential, SignInFrom, SignedIn, Visitor, csrf, csrf_matches};
 
 use crate::domain::account::{Account, AccountType};
 use crate::domain::clock::{Clock, Timestamp};
 use crate::domain::feature::Feature;
-use crate::domain::id::{AccountId, MessageId};
+use crate::domain::id::{AccountId, MessageId, Mint};
 use crate::domain::scope::Scope;
-use crate::rules::{AccessRules, AppRules};
+use crate::rules::{AccessRules, AppRules, ConsoleRules};
 use crate::store::{KeyHolder, Store, StoreError};
 use identity::Level;
 use need::{Effect, Need, TargetType};
@@ -75,8 +77,10 @@ pub enum Denied {
 #[derive(Clone, Debug)]
 pub struct Access {
     store: Store,
+    mint: Mint,
     clock: Clock,
     usage: Usage,
+    console: ConsoleRules,
     /// The rules that say which features accounts have by default.
     apps: Arc<AppRules>,
     /// Whether look-ups share one statement with other callers that ask at the same time.
@@ -84,10 +88,12 @@ pub struct Access {
 }
 
 impl Access {
-    /// Uses `clock` for the expiry of keys, and `rules` for how often the use of a key is noted.
-    pub fn new(store: Store, clock: Clock, rules: &AccessRules, apps: Arc<AppRules>) -> Self {
+    /// Uses the clock of `mint` for the expiry of keys, and `rules` for how often the use of a key
+    /// is noted, and how long sessions last.
+    pub fn new(store: Store, mint: Mint, rules: &AccessRules, apps: Arc<AppRules>) -> Self {
         let usage = Usage::new(store.clone(), rules.keys.last_used());
-        Self { store, clock, usage, apps, shares_reads: false }
+        let (clock, console) = (mint.clock().clone(), rules.console.clone());
+        Self { store, mint, clock, usage, console, apps, shares_reads: false }
     }
 
     /// Returns a copy for followers of the event log: it uses the connections of `store`, and each

@@ -18,6 +18,9 @@ pub const API: Form = Form("gp_");
 /// Inbound keys, in the URLs that providers are given.
 pub const INBOUND: Form = Form("gpi_");
 
+/// Secrets of console sessions, in cookies, and of links to the console.
+pub const SESSION: Form = Form("gps_");
+
 /// A hash that no key has.
 pub const NOBODYS: KeyHash = KeyHash([0; 32]);
 

@@ -53,6 +53,7 @@ enum Step {
     Requests,
     /// Former secrets of webhooks that sign no more.
     Secrets,
+    ConsoleSessions,
     /// By account and its policy.
     Rows(RetainedKind),
     /// Rows left by deleted accounts. Contacts go after the messages that name them.
@@ -63,6 +64,7 @@ const STEPS: &[Step] = &[
     Step::Arrivals,
     Step::Requests,
     Step::Secrets,
+    Step::ConsoleSessions,
     Step::Rows(RetainedKind::Messages),
     Step::Leavings,
     Step::Rows(RetainedKind::IntakeRecords),
@@ -167,6 +169,7 @@ impl Retention {
                 Step::Arrivals => self.forget_arrivals(steady, passed).await?,
                 Step::Requests => self.forget_requests(steady, passed).await?,
                 Step::Secrets => self.forget_secrets(now, passed).await?,
+                Step::ConsoleSessions => self.forget_console_sessions(now, passed).await?,
                 Step::Rows(kept) => self.delete_rows_by_account(*kept, now, passed).await?,
                 Step::Leavings => self.delete_all_leavings(passed).await?,
             }
@@ -185,6 +188,22 @@ impl Retention {
             if gone < self.rules.pass.batch_rows.into() {
                 return Ok(());
             }
+        }
+    }
+
+    async fn forget_console_sessions(
+        &self,
+        now: Timestamp,
+        passed: &mut Passed,
+    ) -> Result<(), Halt> {
+        loop {
+            let gone = self.store.delete_console_sessions(now, self.rows()).await?;
+            let gone = gone.ok_or(Halt::Taken)?;
+            passed.batches += u64::from(gone > 0);
+            if gone < self.rules.pass.batch_rows.into() {
+                return Ok(());
+            }
+            self.pause_between_batches(passed).await?;
         }
     }
 

@@ -74,6 +74,7 @@ use crate::app::mailbox::links::Links;
 use crate::app::relay::Relays;
 use crate::app::tenancy::{Claiming, Invitation, Tenancy};
 use crate::app::vault::Vault;
+use crate::console::{self, Console};
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
 use crate::domain::clock::{Clock, Timestamp};
@@ -212,8 +213,7 @@ impl House {
         let guard = Guard::new(vec!["127.0.0.0/8".parse().unwrap()], &rules.webhooks);
         let relays = relays(&store, &vault, &mint, (&rules, &guard));
         let woken = (relays.clone(), Arc::new(events.clone()) as _);
-        let clock = mint.clock().clone();
-        let access = Access::new(store.clone(), clock, &access_rules, Arc::clone(&app_rules));
+        let access = Access::new(store.clone(), mint.clone(), &access_rules, Arc::clone(&app_rules));
         let use_cases = UseCases {
             inbound: inbound::of(&store, &rules, &dns, woken),
             relays,
@@ -247,7 +247,7 @@ impl House {
         let http = Arc::new(http.ending_with(shutdown.clone()));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (router, served) = (router(Arc::clone(&http)), Arc::clone(&http));
+        let (router, served) = (router(Arc::clone(&http), Some(console::router(Console::new(Arc::clone(&http), false)))), Arc::clone(&http));
         shutdown.spawn(serve(listener, router, served, shutdown.clone(), None));
         let (audit, stop) = (http.use_cases.audit.clone(), shutdown.clone());
         shutdown.spawn(async move { audit.run(stop.soft()).await });

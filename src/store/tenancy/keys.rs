@@ -225,15 +225,15 @@ async fn owner_exists(tx: &mut Transaction, owner: KeyOwner) -> Result<bool, Sto
 
 /// The columns that [`holder`] reads besides those of the account.
 pub const HOLDER_COLUMNS: &str =
-    "keys.id AS key_id, keys.account_id, member_id, last_four, purpose,
-     keys.created_at AS key_created_at, expires_at, last_used_at, revoked_at,
+    "keys.id AS key_id, keys.account_id, keys.member_id, last_four, purpose,
+     keys.created_at AS key_created_at, keys.expires_at, last_used_at, revoked_at,
      email, role, permitted, members.created_at AS member_created_at";
 
 /// Joins the holders to `keys`, and leaves out keys that are not valid.
 pub const HOLDERS: &str = "JOIN accounts ON accounts.id = keys.account_id
-      LEFT JOIN members ON members.id = member_id AND removed_at IS NULL
+      LEFT JOIN members ON members.id = keys.member_id AND removed_at IS NULL
      WHERE revoked_at IS NULL
-       AND (member_id IS NULL OR members.id IS NOT NULL)
+       AND (keys.member_id IS NULL OR members.id IS NOT NULL)
        AND NOT EXISTS (
            SELECT 1 FROM accounts AS above
            WHERE above.id IN (accounts.partner_id, accounts.reseller_id,

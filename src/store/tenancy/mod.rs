@@ -13,6 +13,7 @@ pub mod accounts;
 pub mod addresses;
 pub mod app_rows;
 pub mod audit;
+pub mod console_sessions;
 pub mod directory;
 pub mod domains;
 pub mod idempotency;

@@ -306,6 +306,7 @@ fn settings(location: &Location, rules: Rules, dns: SocketAddr) -> Settings {
         tls: TlsSettings::default(),
         trusted_proxy: Vec::new(),
         cors_origin: Vec::new(),
+        console: true,
     }
 }
 

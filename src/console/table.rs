@@ -1,0 +1,98 @@
+//! The one table of paths. A path without a handler for a method is 405; every handler is reached
+//! by `visit` alone.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{RawPathParams, Request, State};
+use axum::routing::{MethodRouter, get, post};
+
+use super::visit::{self, Answer, Visit};
+use super::{live, message, rooms, search, session, verdict};
+use crate::http::Http;
+use crate::http::error::Problem;
+
+/// What the pages need of their server.
+#[derive(Debug)]
+pub struct Console {
+    pub(super) http: Arc<Http>,
+    /// Whether browsers reach the server by https: then they send the cookie by https only.
+    pub(super) secure: bool,
+}
+
+impl Console {
+    pub const fn new(http: Arc<Http>, secure: bool) -> Self {
+        Self { http, secure }
+    }
+}
+
+pub(super) type Answering = Pin<Box<dyn Future<Output = Result<Answer, Problem>> + Send>>;
+pub(super) type Handler = fn(Visit) -> Answering;
+
+/// A path below `/console/{account}`.
+pub(super) struct Row {
+    /// The whole path, for the router and the log.
+    pub(super) path: &'static str,
+    pub(super) show: Handler,
+    /// Carries out the forms of the page.
+    pub(super) change: Option<Handler>,
+}
+
+macro_rules! row {
+    ($path:literal, $show:path $(, $change:path)?) => {
+        Row {
+            path: concat!("/console/{account}", $path),
+            show: |visit| Box::pin($show(visit)),
+            change: row!(@ $($change)?),
+        }
+    };
+    (@) => { None };
+    (@ $change:path) => { Some(|visit| Box::pin($change(visit))) };
+}
+
+#[rustfmt::skip]
+pub(super) const ROWS: &[Row] = &[
+    row!("/live", live::show),
+    row!("/live/rows", live::rows),
+    row!("/search", search::show),
+    row!("/verdicts/{id}", verdict::show, verdict::change),
+    row!("/messages/{uuid}", message::show, message::change),
+    row!("/messages/{uuid}/raw", message::raw),
+    row!("/messages/{uuid}/parts/{filename}", message::part),
+    row!("/rooms", rooms::list),
+    row!("/rooms/{room}", rooms::show),
+    row!("/sessions", session::list, session::end),
+];
+
+/// The pages, with sign-in and the files that pages load.
+pub fn router(console: Console) -> Router<Arc<Http>> {
+    let console = Arc::new(console);
+    let pages = ROWS.iter().fold(Router::new(), |router, row| router.route(row.path, methods(row)));
+    pages
+        .route("/console", get(session::begin))
+        .route("/console/", get(session::begin))
+        .route("/console/sign-in", get(session::form).post(session::sign_in))
+        .route("/console/sign-out", post(session::sign_out))
+        .route("/console/open", get(session::ticket).post(session::open))
+        .route("/console/style.css", get(visit::style))
+        .route("/console/script.js", get(visit::script))
+        .route("/console/{*path}", get(visit::nowhere))
+        .with_state(console)
+}
+
+type Params = Result<RawPathParams, axum::extract::rejection::RawPathParamsRejection>;
+
+fn methods(row: &'static Row) -> MethodRouter<Arc<Console>> {
+    let show = move |State(console): State<Arc<Console>>, path: Params, request: Request| {
+        visit::show(console, row, path.ok(), request)
+    };
+    let methods = get(show);
+    if row.change.is_none() {
+        return methods;
+    }
+    methods.post(move |State(console): State<Arc<Console>>, path: Params, request: Request| {
+        visit::change(console, row, path.ok(), request)
+    })
+}
