@@ -50,8 +50,6 @@ pub(super) struct Frame {
     pub(super) kind: String,
     /// Who signed in.
     pub(super) who: String,
-    /// The account that the key belongs to.
-    pub(super) own: i64,
     section: Section,
     /// Goes with every form.
     pub(super) csrf: String,
@@ -68,7 +66,7 @@ pub(super) struct Frame {
 struct Shown {
     #[serde(default)]
     name: String,
-    #[serde(rename = "type", default)]
+    #[serde(rename = "accountType", default)]
     kind: String,
 }
 
@@ -83,7 +81,6 @@ impl Frame {
             name: shown.name,
             kind: shown.kind,
             who: member.unwrap_or_else(|| caller.account.name.clone()),
-            own: caller.account.id.get(),
             section,
             csrf: super::session::csrf(&visit.secret),
             once: visit.console.http.mint.uuid().to_string(),

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::filters;
 use super::frame::{Frame, Section};
-use super::shapes::{Finding, Message, shown};
+use super::shapes::{Finding, Message, shown, spelled};
 use super::visit::{Answer, Visit};
 use crate::http::error::Problem;
 
@@ -71,7 +71,7 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     let pieces = pieces(&message.message, &findings);
     let html = message.text("emailHtml").rsplit('/').next().unwrap_or_default().to_owned();
     let proofs = message.metadata.get("authentication").and_then(Value::as_object);
-    let proofs = proofs.into_iter().flatten().map(|(name, value)| (name.clone(), shown(value)));
+    let proofs = proofs.into_iter().flatten().map(|(name, value)| (spelled(name), shown(value)));
     let proofs = proofs.collect();
     let frame = visit.frame(Section::Rooms).await?;
     Answer::page(&MessagePage { frame, message, pieces, findings, html, proofs })

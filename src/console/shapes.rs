@@ -101,12 +101,10 @@ pub(super) struct Message {
     pub(super) uuid: String,
     pub(super) date: String,
     pub(super) from_user: String,
-    pub(super) to: i64,
     pub(super) to_user: String,
     pub(super) message: String,
     pub(super) room_id: String,
     pub(super) status: String,
-    pub(super) source: String,
     #[serde(default)]
     pub(super) attachments: Vec<Attachment>,
     #[serde(default)]
@@ -181,6 +179,26 @@ pub(super) fn shown(value: &Value) -> String {
         Value::Array(values) if values.iter().all(|value| !value.is_object()) => {
             values.iter().map(shown).collect::<Vec<_>>().join(", ")
         }
-        other => other.to_string(),
+        Value::Array(values) => values.iter().map(shown).collect::<Vec<_>>().join(" · "),
+        Value::Object(fields) => {
+            let pair = |(name, value): (&String, &Value)| {
+                let value = shown(value);
+                (value != "none").then(|| format!("{} {value}", spelled(name)))
+            };
+            fields.iter().filter_map(pair).collect::<Vec<_>>().join("; ")
+        }
+        Value::Number(number) => number.to_string(),
     }
+}
+
+/// The name of a field in words: `policyVersion` as `policy version`.
+pub(super) fn spelled(name: &str) -> String {
+    let mut words = String::new();
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() {
+            words.push(' ');
+        }
+        words.push(letter.to_ascii_lowercase());
+    }
+    words
 }

@@ -40,6 +40,9 @@ pub(super) struct Row {
     pub(super) change: Option<Handler>,
 }
 
+/// Where the console is.
+const ROOT: &str = "/console";
+
 macro_rules! row {
     ($path:literal, $show:path $(, $change:path)?) => {
         Row {
@@ -69,17 +72,19 @@ pub(super) const ROWS: &[Row] = &[
 /// The pages, with sign-in and the files that pages load.
 pub fn router(console: Console) -> Router<Arc<Http>> {
     let console = Arc::new(console);
-    let pages = ROWS.iter().fold(Router::new(), |router, row| router.route(row.path, methods(row)));
-    pages
-        .route("/console", get(session::begin))
-        .route("/console/", get(session::begin))
-        .route("/console/sign-in", get(session::form).post(session::sign_in))
-        .route("/console/sign-out", post(session::sign_out))
-        .route("/console/open", get(session::ticket).post(session::open))
-        .route("/console/style.css", get(visit::style))
-        .route("/console/script.js", get(visit::script))
-        .route("/console/{*path}", get(visit::nowhere))
-        .with_state(console)
+    let pages = ROWS.iter().fold(Router::new(), |router, row| {
+        router.route(row.path.strip_prefix(ROOT).unwrap_or(row.path), methods(row))
+    });
+    let pages = pages
+        .route("/", get(session::begin))
+        .route("/sign-in", get(session::form).post(session::sign_in))
+        .route("/sign-out", post(session::sign_out))
+        .route("/open", get(session::ticket).post(session::open))
+        .route("/style.css", get(visit::style))
+        .route("/script.js", get(visit::script))
+        .fallback(visit::nowhere);
+    let root = get(session::begin);
+    Router::new().nest(ROOT, pages).route("/console/", root).with_state(console)
 }
 
 type Params = Result<RawPathParams, axum::extract::rejection::RawPathParamsRejection>;

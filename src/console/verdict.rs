@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::filters;
 use super::frame::{Frame, Section};
-use super::shapes::{Step, WholeRecord, shown};
+use super::shapes::{Step, WholeRecord, shown, spelled};
 use super::visit::{Answer, Visit};
-use crate::domain::reason::Reason;
+use crate::domain::reason::{Ground, Reason};
 use crate::http::error::Problem;
 use crate::http::passage::in_process::Asked;
 
@@ -23,6 +23,8 @@ struct Verdict {
     frame: Frame,
     record: WholeRecord,
     steps: Vec<Shown>,
+    /// Whether the sender's administrator can mend the refusal.
+    is_senders: bool,
     /// What another policy would change; None where no list decided.
     offer: Option<Offer>,
 }
@@ -60,7 +62,7 @@ impl Shown {
         };
         let refuses = step.result.parse::<Reason>().is_ok();
         let tone = if refuses { "bad" } else { filters::tone_of(&step.result) };
-        let facts = step.inputs.iter().map(|(name, value)| (name.clone(), shown(value))).collect();
+        let facts = step.inputs.iter().map(|(name, value)| (spelled(name), shown(value))).collect();
         Self { title, tone, is_recorded, step, facts }
     }
 
@@ -106,8 +108,10 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     let Found { intake: mut record } = visit.ask(asked).await?;
     let steps = std::mem::take(&mut record.steps).into_iter().map(Shown::of).collect();
     let offer = offer(&visit, &record).await;
+    let reason = record.record.reason.as_deref().and_then(|reason| reason.parse::<Reason>().ok());
+    let is_senders = reason.is_some_and(|reason| matches!(reason.ground(), Ground::Proof | Ground::Message));
     let frame = visit.frame(Section::Live).await?;
-    Answer::page(&Verdict { frame, record, steps, offer })
+    Answer::page(&Verdict { frame, record, steps, is_senders, offer })
 }
 
 /// What adding the sender to the list would change; None unless the list refused it, or if the

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::body::{Body, to_bytes};
-use axum::extract::{RawPathParams, Request};
+use axum::extract::{OriginalUri, RawPathParams, Request};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION,
 };
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -54,10 +54,6 @@ impl Pairs {
         found.map_or("", |(_, value)| value.trim())
     }
 
-    /// All values of this name.
-    pub(super) fn all<'p>(&'p self, name: &'p str) -> impl Iterator<Item = &'p str> {
-        self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
-    }
 }
 
 /// What a handler answers with.
@@ -84,8 +80,6 @@ pub(super) struct Visit {
     pub(super) api: InProcess,
     /// The account of the page, which every request of the page acts on.
     pub(super) account: i64,
-    /// Path and query of the request.
-    pub(super) uri: Uri,
     segments: Vec<(String, String)>,
     pub(super) query: Pairs,
     /// The form that was sent; empty if the page is only shown.
@@ -216,7 +210,8 @@ impl Refused {
     fn answer(self, parts: &Parts) -> Response {
         match self {
             Self::SignIn => {
-                let to: String = byte_serialize(parts.uri.to_string().as_bytes()).collect();
+                let whole = parts.extensions.get::<OriginalUri>().map(|uri| uri.0.to_string());
+                let to: String = byte_serialize(whole.unwrap_or_default().as_bytes()).collect();
                 moved(&format!("/console/sign-in?to={to}"))
             }
             Self::Problem(problem) => problem_page(&problem, None),
@@ -257,9 +252,9 @@ async fn enter(
     let account = segments.first().and_then(|(_, text): &(String, String)| text.parse().ok());
     let account = account.ok_or_else(|| Refused::Problem(nothing_here()))?;
     let query = Pairs::parse(parts.uri.query().unwrap_or_default().as_bytes());
-    let (console, uri, form) = (Arc::clone(console), parts.uri.clone(), Pairs::default());
+    let (console, form) = (Arc::clone(console), Pairs::default());
     let (problem, session) = (None, visitor.session.id.0);
-    Ok(Visit { console, api, account, uri, segments, query, form, problem, secret, session })
+    Ok(Visit { console, api, account, segments, query, form, problem, secret, session })
 }
 
 async fn answer(visit: Visit, answered: Result<Answer, Problem>) -> Response {

@@ -50,7 +50,7 @@ mod typed;
 mod verb;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use self::connection::serve::serve;
 pub use self::readiness::{Check, Fault, Readiness};
