@@ -25,7 +25,7 @@ async fn faults(browser: &Browser, scheme: Scheme) -> Vec<String> {
     for width in WIDTHS {
         browser.resize(width, 900).await;
         let found = browser.axe().await;
-        faults.extend(found.iter().map(|one| format!("{width} {scheme:?}: {one:?}")));
+        faults.extend(found.iter().map(|one| format!("{width} {scheme:?}: {one}")));
         if browser.scrolls_sideways().await {
             faults.push(format!("{width}: scrolls sideways"));
         }
@@ -93,7 +93,7 @@ async fn a_browser_sees_every_kind_of_fault() {
     browser.open(&bad).await;
     let found = browser.axe().await;
     let pale = found.iter().find(|one| one.rule == "color-contrast").expect("no finding");
-    assert_eq!((pale.impact.as_str(), pale.selector.as_str()), ("serious", "p"), "{pale:?}");
+    assert_eq!((pale.impact.as_str(), pale.selector.as_str()), ("serious", "p"), "{pale}");
     assert!(browser.scrolls_sideways().await);
     let elsewhere = browser.requests_to_others().await;
     let wanted = ["http://elsewhere.example/seen.png", "ws://elsewhere.example/"];

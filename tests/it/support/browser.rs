@@ -1,6 +1,7 @@
 //! A browser of the tests' own: Chromium without a window, driven by chromedriver on the loopback.
 //! It reaches nothing but 127.0.0.1, and is gone with its test.
 
+use std::fmt;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -18,7 +19,7 @@ use url::Url;
 use super::PATIENCE;
 
 /// Ends chromedriver and its browsers, which are one process group, once the test is gone.
-const GUARD: &str = "cat; kill -9 -- -\"$0\"";
+const GUARD: &str = "cat; kill -9 \"-$0\"";
 
 /// Runs axe-core over the page and hands over what a person who needs help cannot pass.
 const AXE: &str = "const done = arguments[0];\n\
@@ -62,13 +63,20 @@ pub struct Violation {
     pub why: String,
 }
 
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rule, impact, selector, why } = self;
+        write!(f, "{rule} ({impact}) at {selector}: {why}")
+    }
+}
+
 /// A browser with one tab, for the pages of one origin.
 pub struct Browser {
     driver: WebDriver,
     origin: Url,
-    _server: Child,
+    server: Child,
     /// Ends with the test, and the others with it.
-    _guard: Child,
+    guard: Child,
     /// All that the browser writes.
     _folder: TempDir,
 }
@@ -94,7 +102,7 @@ impl Browser {
         driver.set_script_timeout(PATIENCE).await.unwrap();
         driver.set_page_load_timeout(PATIENCE).await.unwrap();
         let origin = Url::parse(origin).unwrap();
-        let browser = Self { driver, origin, _server: server, _guard: guard, _folder: folder };
+        let browser = Self { driver, origin, server, guard, _folder: folder };
         browser.resize(1024, 768).await;
         browser.prefer(Scheme::Light).await;
         browser
@@ -206,8 +214,11 @@ impl Browser {
     }
 
     /// Ends the browser. One that is dropped is killed.
-    pub async fn finish(self) {
+    pub async fn finish(mut self) {
         timeout(PATIENCE, self.driver.clone().quit()).await.unwrap().unwrap();
+        // Before the id of the group is free for others.
+        self.guard.kill().await.unwrap();
+        self.server.kill().await.unwrap();
     }
 }
 
@@ -216,6 +227,7 @@ async fn start_driver(folder: &Path) -> (Child, Child, u16) {
     let mut server = Command::new("chromedriver")
         .arg("--port=0")
         .env("HOME", folder)
+        .env("TMPDIR", folder)
         .process_group(0)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -228,6 +240,7 @@ async fn start_driver(folder: &Path) -> (Child, Child, u16) {
         .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
+        .stderr(Stdio::null())
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
