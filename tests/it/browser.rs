@@ -19,7 +19,7 @@ async fn start() -> (TestGateway, Browser) {
     (gateway, browser)
 }
 
-/// What is wrong with the open page at each width.
+/// Finds what is wrong with the open page at each width.
 async fn faults(browser: &Browser, scheme: Scheme) -> Vec<String> {
     let mut faults = Vec::new();
     for width in WIDTHS {

@@ -32,7 +32,7 @@ const AXE: &str = "const done = arguments[0];\n\
     axe.run({ resultTypes: ['violations'] })\n\
     \x20   .then((found) => done({ found: rows(found) }), (error) => done({ error: String(error) }));";
 
-/// What the reader has set.
+/// The colours that a reader prefers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
     Light,
@@ -138,7 +138,7 @@ impl Browser {
         self.wait_for(&format!("matchMedia('(prefers-color-scheme: {scheme})').matches")).await;
     }
 
-    /// What a script returns: the body of a function, with `arguments`.
+    /// Runs the body of a function with `arguments`; returns what it returns.
     pub async fn run(&self, script: &str, arguments: &[Value]) -> Value {
         let returned = self.driver.execute(script, arguments.to_vec()).await;
         returned.unwrap_or_else(|error| panic!("{script}: {error}")).json().clone()
@@ -284,7 +284,7 @@ fn capabilities(profile: &Path) -> Capabilities {
     capabilities
 }
 
-/// What a page asked for, by an entry of the log; nothing that the browser has in itself.
+/// Finds what a page asked for in an entry of the log; nothing that the browser has in itself.
 fn requested(entry: &str) -> Option<Url> {
     let message = &serde_json::from_str::<Value>(entry).unwrap()["message"];
     let url = match message["method"].as_str()? {
