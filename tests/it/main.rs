@@ -16,6 +16,7 @@ mod backlog;
 mod backup;
 mod backup_beside;
 mod book;
+mod browser;
 mod clients;
 mod clocks;
 mod cluster;

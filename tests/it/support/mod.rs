@@ -3,6 +3,7 @@
 pub mod attempts;
 pub mod audit;
 pub mod authority;
+pub mod browser;
 pub mod bucket;
 pub mod canary;
 pub mod cluster;
