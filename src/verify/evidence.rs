@@ -1,4 +1,4 @@
-//! Writes the evidence of a verdict: the DNS answers used and the time hashed, as the intake record
+//! Writes the evidence of a verdict: the DNS answers used and the time taken, as the intake record
 //! keeps them.
 
 use std::borrow::Borrow;

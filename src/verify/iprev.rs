@@ -75,7 +75,7 @@ fn nowhere(client: IpAddr) -> Iprev {
     let step = Step {
         facts: facts(client),
         result: Word::Borrowed("none"),
-        detail: format!("{client} is no address of a host on the Internet: nobody was asked"),
+        detail: format!("{client} is not a public address; the lookup was skipped"),
         dns: Vec::new(),
         micros: 0,
     };

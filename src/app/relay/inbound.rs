@@ -174,7 +174,7 @@ impl Inbound {
         let (account, kind) = (&way.account, way.verification.kind());
         if let Some(left_out) = self.repeats.due(LogCause::Provider) {
             const SAID: &str = "request of a provider refused";
-            warn!(account.id = %account.id, provider = %kind, reason = words, left_out, "{SAID}");
+            warn!(account.id = %account.id, provider = kind.as_str(), reason = words, left_out, "{SAID}");
         }
         let posted = posted(kind, "nothing was examined");
         let envelope = envelope(client(None, None, from), String::new(), posted);
