@@ -1,22 +1,20 @@
--- Who is signed in to the console.
+-- Sessions of the web console.
 
--- Bound to the API key that was typed: it opens nothing once the key does not. A ticket is the link of
--- an administrator, which nobody has opened yet.
+-- A session opens what its API key opens, and nothing once the key is revoked or has expired. A ticket
+-- is a link that is not opened yet: opening it makes it a session, once.
 CREATE TABLE console_sessions (
     id         UUID PRIMARY KEY,
-    key_id     UUID NOT NULL REFERENCES keys (id),
-    account_id BIGINT NOT NULL REFERENCES accounts (id),
-    member_id  BIGINT REFERENCES members (id),
     -- SHA-256 of the secret; the secret itself is nowhere.
     hash       BYTEA NOT NULL UNIQUE,
-    ticket     BIGINT NOT NULL,
+    key_id     UUID NOT NULL REFERENCES keys (id) ON DELETE CASCADE,
+    -- The account of the key, so that a deletion finds all its sessions.
+    account_id BIGINT NOT NULL REFERENCES accounts (id),
     created_at BIGINT NOT NULL,
     expires_at BIGINT NOT NULL,
-    remote_address TEXT COLLATE "C",
+    ticket     BIGINT NOT NULL CHECK (ticket IN (0, 1)),
+    remote     TEXT COLLATE "C",
     client     TEXT COLLATE "C"
 );
 CREATE INDEX console_sessions_by_account ON console_sessions (account_id, created_at);
-CREATE INDEX console_sessions_by_member ON console_sessions (member_id, created_at)
-    WHERE member_id IS NOT NULL;
-CREATE INDEX console_sessions_by_key ON console_sessions (key_id);
+CREATE INDEX console_sessions_by_key ON console_sessions (key_id, created_at);
 CREATE INDEX console_sessions_by_expiry ON console_sessions (expires_at);

@@ -1,26 +1,27 @@
-//! Sessions of the console.
+//! A session of the web console: what a cookie stands for.
 
 use std::net::IpAddr;
 
 use super::clock::Timestamp;
 use super::id::{AccountId, ConsoleSessionId, KeyId, MemberId};
 
-/// A browser that signed in, or a link that nobody has opened yet.
+/// A browser that signed in with an API key, or a link that is not opened yet. It opens what the
+/// key opens, and ends with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsoleSession {
     pub id: ConsoleSessionId,
-    /// The API key that it is bound to: it ends with this key.
     pub key: KeyId,
     /// The account of the key.
     pub account: AccountId,
     /// The member that owns the key; None if the account does.
     pub member: Option<MemberId>,
-    /// Whether it is a link that nobody has opened yet.
+    /// A link that is not opened yet, and so is no session.
     pub is_ticket: bool,
     pub created_at: Timestamp,
+    /// The session is refused from this time on.
     pub expires_at: Timestamp,
-    /// The address that signed in.
+    /// The address that signed in, or opened the link.
     pub remote: Option<IpAddr>,
-    /// The browser, by the name it gives itself (`User-Agent`).
+    /// The browser, as it names itself (`User-Agent`).
     pub client: Option<String>,
 }

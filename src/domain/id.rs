@@ -143,7 +143,7 @@ uuid_id!(
     KeyId
 );
 uuid_id!(
-    /// A session of the console.
+    /// A session of the web console.
     ConsoleSessionId
 );
 uuid_id!(

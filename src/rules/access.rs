@@ -345,6 +345,25 @@ impl KeyRules {
     }
 }
 
+/// Lifetimes of console sessions and of links to the console.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConsoleRules {
+    session_hours: u64,
+    pub max_per_key: u32,
+    link_session_minutes: u64,
+    pub max_link_minutes: u64,
+}
+
+impl ConsoleRules {
+    durations! {
+        /// Time for which a session of a key lasts, unless the key expires before.
+        session = hours(session_hours);
+        /// Time for which the session of an opened link lasts.
+        link_session = minutes(link_session_minutes);
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConsoleRules {
@@ -461,8 +480,10 @@ impl AccessRules {
             idle_minutes: 1..=43_200;
         })?;
         ranges!("access.toml", console of self.console, {
-            session_minutes: 5..=43_200;
+            session_hours: 1..=720;
+            max_per_key: 1..=200;
             link_session_minutes: 5..=1440;
+            max_link_minutes: 1..=43_200;
         })?;
         ranges!("access.toml", members of self.members, {
             max_per_account: 1..=1000;

@@ -213,7 +213,8 @@ impl House {
         let guard = Guard::new(vec!["127.0.0.0/8".parse().unwrap()], &rules.webhooks);
         let relays = relays(&store, &vault, &mint, (&rules, &guard));
         let woken = (relays.clone(), Arc::new(events.clone()) as _);
-        let access = Access::new(store.clone(), mint.clone(), &access_rules, Arc::clone(&app_rules));
+        let access =
+            Access::new(store.clone(), mint.clone(), &access_rules, Arc::clone(&app_rules));
         let use_cases = UseCases {
             inbound: inbound::of(&store, &rules, &dns, woken),
             relays,

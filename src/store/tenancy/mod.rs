@@ -1,4 +1,5 @@
-//! Accounts with their addresses, domains, keys, members, policies and relays, and the audit log.
+//! Accounts with their addresses, domains, keys, console sessions, members, policies and relays, and
+//! the audit log.
 //!
 //! A change and its audit entry are one transaction (`audit.rs`). On PostgreSQL it locks in this
 //! order: the queue of its kind and owner, gates of accounts, gates of domains, rows, and last the
