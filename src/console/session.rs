@@ -27,9 +27,6 @@ pub(super) use access::{csrf, csrf_matches};
 /// Holds the secret of the session.
 const NAME: &str = "gatepost_console";
 
-/// Longest name of a browser that is kept, in characters.
-const MAX_CLIENT: usize = 200;
-
 /// Sessions of accounts and members, as their keys are.
 const READ: Need = Need::read(TargetType::Identity).administrators();
 const WRITE: Need = Need::write(TargetType::Identity).administrators();
@@ -125,8 +122,7 @@ pub(super) async fn sign_in(State(console): State<Arc<Console>>, request: Reques
 
 fn sign_in_from(parts: &Parts, from: IpAddr) -> SignInFrom {
     let client = parts.headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
-    let client = client.map(|text| text.chars().take(MAX_CLIENT).collect());
-    SignInFrom { remote: Some(from), client }
+    SignInFrom { remote: Some(from), client: client.map(str::to_owned) }
 }
 
 /// Gives the browser its cookie, and leads to the page that was asked for.

@@ -53,7 +53,6 @@ impl Pairs {
         let found = self.0.iter().find(|(known, _)| known == name);
         found.map_or("", |(_, value)| value.trim())
     }
-
 }
 
 /// What a handler answers with.

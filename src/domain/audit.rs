@@ -82,7 +82,6 @@ words! {
         AccountDeleted = "account.deleted",
         KeyCreated = "key.created",
         KeyRevoked = "key.revoked",
-        ConsoleSessionEnded = "console_session.ended",
         MemberInvited = "member.invited",
         MemberUpdated = "member.updated",
         MemberRemoved = "member.removed",

@@ -366,20 +366,6 @@ impl ConsoleRules {
 
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct ConsoleRules {
-    session_minutes: u64,
-    link_session_minutes: u64,
-}
-
-impl ConsoleRules {
-    durations! {
-        session = minutes(session_minutes);
-        link_session = minutes(link_session_minutes);
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
 pub struct MemberRules {
     pub max_per_account: usize,
     pub max_permitted: usize,

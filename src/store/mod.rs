@@ -71,7 +71,6 @@ pub use opening::{Store, restore};
 pub use tenancy::account_changes::{AccountUpdate, AccountUpdated};
 pub use tenancy::account_deletion::AccountDeletion;
 pub use tenancy::account_lists::{AccountFilter, AccountList, AccountPage};
-pub use tenancy::console_sessions::{ConsoleSessionHolder, TicketOpening};
 pub use tenancy::accounts::{AccountCreation, MakeRecord, NewAccount};
 pub use tenancy::addresses::{AddressClaim, AddressedAgent, Claimed, HeldAddress, Standing};
 pub use tenancy::app_rows::AppRecordInsertion;

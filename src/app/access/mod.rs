@@ -6,17 +6,18 @@
 //! The one lock, in `usage`, is in memory and never held across an await.
 
 mod caller;
+mod credential;
 mod features;
 pub mod identity;
 pub mod need;
 mod sessions;
 pub mod token;
-mod sessions;
 mod usage;
 
 use std::sync::Arc;
 
 pub use caller::{Caller, Target, identity_of};
+pub use credential::Credential;
 pub use sessions::{ConsoleLink, LinkError, SignInFrom, SignedIn, Visitor, csrf, csrf_matches};
 
 use crate::domain::account::{Account, AccountType};
@@ -78,7 +79,6 @@ pub enum Denied {
 #[derive(Clone, Debug)]
 pub struct Access {
     store: Store,
-    mint: Mint,
     clock: Clock,
     /// Makes the secrets of console sessions.
     mint: Mint,

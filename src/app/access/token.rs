@@ -20,9 +20,6 @@ pub const INBOUND: Form = Form("gpi_");
 /// Secrets of console sessions, in cookies, and the tickets of links to the console.
 pub const SESSION: Form = Form("gps_");
 
-/// Secrets of console sessions, in cookies, and of links to the console.
-pub const SESSION: Form = Form("gps_");
-
 /// A hash that no key has.
 pub const NOBODYS: KeyHash = KeyHash([0; 32]);
 

@@ -194,22 +194,6 @@ impl Retention {
         }
     }
 
-    async fn forget_console_sessions(
-        &self,
-        now: Timestamp,
-        passed: &mut Passed,
-    ) -> Result<(), Halt> {
-        loop {
-            let gone = self.store.delete_console_sessions(now, self.rows()).await?;
-            let gone = gone.ok_or(Halt::Taken)?;
-            passed.batches += u64::from(gone > 0);
-            if gone < self.rules.pass.batch_rows.into() {
-                return Ok(());
-            }
-            self.pause_between_batches(passed).await?;
-        }
-    }
-
     async fn forget_requests(&self, now: Timestamp, passed: &mut Passed) -> Result<(), Halt> {
         loop {
             let gone = self.store.forget_requests(now, self.rows()).await?.ok_or(Halt::Taken)?;

@@ -252,9 +252,9 @@ pub const HOLDER_COLUMNS: &str =
 
 /// Joins the holders to `keys`, and leaves out keys that are not valid.
 pub const HOLDERS: &str = "JOIN accounts ON accounts.id = keys.account_id
-      LEFT JOIN members ON members.id = keys.member_id AND removed_at IS NULL
+      LEFT JOIN members ON members.id = member_id AND removed_at IS NULL
      WHERE revoked_at IS NULL
-       AND (keys.member_id IS NULL OR members.id IS NOT NULL)
+       AND (member_id IS NULL OR members.id IS NOT NULL)
        AND NOT EXISTS (
            SELECT 1 FROM accounts AS above
            WHERE above.id IN (accounts.partner_id, accounts.reseller_id,
