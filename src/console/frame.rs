@@ -3,7 +3,7 @@
 use askama::Template;
 use serde::Deserialize;
 
-use super::visit::Visit;
+use super::visit::{Answer, Visit};
 use crate::http::error::Problem;
 
 /// The part of the console that a page belongs to.
@@ -11,7 +11,14 @@ use crate::http::error::Problem;
 pub(super) enum Section {
     None,
     Live,
+    Refused,
     Rooms,
+    Policy,
+    Webhooks,
+    Accounts,
+    Domains,
+    Keys,
+    Audit,
     Sessions,
 }
 
@@ -28,7 +35,19 @@ const GROUPS: &[(&str, &[Entry])] = &[
         "",
         &[
             Entry { section: Section::Live, path: "/live", words: "Live" },
+            Entry { section: Section::Refused, path: "/refused", words: "Refused" },
             Entry { section: Section::Rooms, path: "/rooms", words: "Rooms" },
+        ],
+    ),
+    (
+        "Setup",
+        &[
+            Entry { section: Section::Policy, path: "/policy", words: "Policy" },
+            Entry { section: Section::Webhooks, path: "/webhooks", words: "Webhooks" },
+            Entry { section: Section::Accounts, path: "/accounts", words: "Accounts" },
+            Entry { section: Section::Domains, path: "/domains", words: "Domains" },
+            Entry { section: Section::Keys, path: "/keys", words: "Keys and members" },
+            Entry { section: Section::Audit, path: "/audit", words: "Audit" },
         ],
     ),
     ("You", &[Entry { section: Section::Sessions, path: "/sessions", words: "Sessions" }]),
@@ -37,6 +56,21 @@ const GROUPS: &[(&str, &[Entry])] = &[
 /// What was done, by the word in the address of the page that shows it.
 const DONE: &[(&str, &str)] = &[
     ("allowed", "The sender is on the list now: its next authenticated message is accepted."),
+    ("saved", "The policy is saved: it holds for the next message, on every gateway."),
+    ("tested", "The test event is on its way: reload to see what became of it."),
+    ("replayed", "It will be sent again: reload to see what became of it."),
+    ("webhook", "The webhook is changed."),
+    ("removed", "The webhook is removed: nothing more is sent to it."),
+    ("created", "The account is created."),
+    ("switched", "The account is switched: it holds from the next message and request on."),
+    ("deleted", "The account is deleted. Its rows are erased step by step."),
+    ("address", "The Agent has the address: mail to it is taken from now on."),
+    ("released", "The Agent no longer has the address."),
+    ("domain", "The account no longer has the domain."),
+    ("revoked", "The key is revoked: it opens nothing on any gateway, and its sessions end."),
+    ("invited", "The member is invited. Nothing is sent: make a key for the member."),
+    ("member", "The member is changed."),
+    ("dismissed", "The member is removed, and the member's keys stop at once."),
     ("erased", "The message is erased. A contact or a room without messages goes with it."),
     ("ended", "The session is ended: its next click asks for a key."),
 ];
@@ -95,6 +129,11 @@ impl Frame {
         self.kind == "account"
     }
 
+    /// The page of an account of a level that does not have the page.
+    pub(super) fn open_another(self, words: &'static str) -> Result<Answer, Problem> {
+        Answer::page(&OpenAgentPage { frame: self, words })
+    }
+
     /// The address of a page of this account.
     pub(super) fn to(&self, page: &str) -> String {
         format!("/console/{}{page}", self.account)
@@ -107,6 +146,13 @@ impl Frame {
     pub(super) fn is_here(&self, entry: &Entry) -> bool {
         entry.section == self.section
     }
+}
+
+#[derive(Template)]
+#[template(path = "open_agent.html", config = "src/console/templates/askama.toml")]
+struct OpenAgentPage {
+    frame: Frame,
+    words: &'static str,
 }
 
 /// An error as a page.

@@ -21,10 +21,16 @@
 //! It holds no lock and no state. `run` merges [`router`] into that of the API. Never happens here:
 //! SQL, a use case called beside the API, a right.
 
+mod accounts;
+mod audit;
+mod domains;
 mod filters;
 mod frame;
+mod keys;
 mod live;
 mod message;
+mod policy;
+mod refused;
 mod rooms;
 mod search;
 mod session;
@@ -32,6 +38,7 @@ mod shapes;
 mod table;
 mod verdict;
 mod visit;
+mod webhooks;
 
 #[cfg(test)]
 mod tests;

@@ -167,6 +167,62 @@ impl Message {
     }
 }
 
+/// An entry of the audit log.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct AuditEntry {
+    pub(super) date: String,
+    pub(super) action: String,
+    pub(super) account_id: Option<i64>,
+    #[serde(default)]
+    pub(super) object: String,
+    #[serde(default)]
+    pub(super) before: Map<String, Value>,
+    #[serde(default)]
+    pub(super) after: Map<String, Value>,
+    pub(super) by: Actor,
+    pub(super) remote_address: Option<String>,
+    #[serde(default)]
+    pub(super) count: u64,
+}
+
+/// Who did something.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Actor {
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+    pub(super) account_id: Option<i64>,
+    pub(super) member_id: Option<i64>,
+}
+
+impl Actor {
+    pub(super) fn words(&self) -> String {
+        match (self.member_id, self.account_id) {
+            (Some(member), _) => format!("member {member}"),
+            (None, Some(account)) => format!("a key of account {account}"),
+            (None, None) => format!("the {}", self.kind),
+        }
+    }
+}
+
+impl AuditEntry {
+    /// The values before and after, in one line.
+    pub(super) fn changes(&self) -> String {
+        let names: std::collections::BTreeSet<&String> =
+            self.before.keys().chain(self.after.keys()).collect();
+        let value = |from: &Map<String, Value>, name: &String| from.get(name).map(shown);
+        let change = |name: &String| match (value(&self.before, name), value(&self.after, name)) {
+            (Some(before), Some(after)) => format!("{} {before} → {after}", spelled(name)),
+            (None, Some(after)) => format!("{} + {after}", spelled(name)),
+            (Some(before), None) => format!("{} − {before}", spelled(name)),
+            (None, None) => String::new(),
+        };
+        let changes: Vec<String> = names.into_iter().map(change).collect();
+        if changes.is_empty() { self.action.clone() } else { changes.join("; ") }
+    }
+}
+
 /// A value of JSON as a person reads it: texts without quotes, lists with commas.
 pub(super) fn shown(value: &Value) -> String {
     match value {

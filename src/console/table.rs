@@ -10,7 +10,7 @@ use axum::extract::{RawPathParams, Request, State};
 use axum::routing::{MethodRouter, get, post};
 
 use super::visit::{self, Answer, Visit};
-use super::{live, message, rooms, search, session, verdict};
+use super::{accounts, audit, domains, keys, live, message, policy, refused, rooms, search, session, verdict, webhooks};
 use crate::http::Http;
 use crate::http::error::Problem;
 
@@ -64,6 +64,15 @@ pub(super) const ROWS: &[Row] = &[
     row!("/messages/{uuid}", message::show, message::change),
     row!("/messages/{uuid}/raw", message::raw),
     row!("/messages/{uuid}/parts/{filename}", message::part),
+    row!("/refused", refused::show),
+    row!("/policy", policy::show, policy::change),
+    row!("/webhooks", webhooks::list, webhooks::create),
+    row!("/webhooks/{id}", webhooks::show, webhooks::change),
+    row!("/catalog", webhooks::catalog),
+    row!("/accounts", accounts::show, accounts::change),
+    row!("/domains", domains::show, domains::change),
+    row!("/keys", keys::show, keys::change),
+    row!("/audit", audit::show),
     row!("/rooms", rooms::list),
     row!("/rooms/{room}", rooms::show),
     row!("/sessions", session::list, session::end),

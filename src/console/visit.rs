@@ -112,6 +112,11 @@ impl Visit {
         self.api.ask(asked.once(self.form.get("once"))).await
     }
 
+    /// The same visit after its form was carried out.
+    pub(super) fn without_form(self) -> Self {
+        Self { form: Pairs::default(), ..self }
+    }
+
     /// What is around the page.
     pub(super) async fn frame(&self, section: Section) -> Result<Frame, Problem> {
         Frame::of(self, section).await
