@@ -62,7 +62,7 @@ struct AccountsPage {
 /// The accounts directly below a level, with the operations about them.
 struct Level {
     of: &'static str,
-    /// What an account below is called.
+    /// The noun for an account below.
     noun: &'static str,
     kind: &'static str,
     list: &'static str,
@@ -74,16 +74,31 @@ struct Level {
 
 const LEVELS: &[Level] = &[
     Level {
-        of: "partner", noun: "reseller", kind: "reseller", list: "listResellers",
-        create: "createReseller", name: "resellerName", update: "updateOwnAccount",
+        of: "partner",
+        noun: "reseller",
+        kind: "reseller",
+        list: "listResellers",
+        create: "createReseller",
+        name: "resellerName",
+        update: "updateOwnAccount",
     },
     Level {
-        of: "reseller", noun: "organization", kind: "organization", list: "listOrganizations",
-        create: "createOrganization", name: "orgName", update: "updateOrganization",
+        of: "reseller",
+        noun: "organization",
+        kind: "organization",
+        list: "listOrganizations",
+        create: "createOrganization",
+        name: "orgName",
+        update: "updateOrganization",
     },
     Level {
-        of: "organization", noun: "Agent", kind: "account", list: "listAccounts",
-        create: "createAccount", name: "accountName", update: "updateAccount",
+        of: "organization",
+        noun: "Agent",
+        kind: "account",
+        list: "listAccounts",
+        create: "createAccount",
+        name: "accountName",
+        update: "updateAccount",
     },
 ];
 

@@ -25,7 +25,7 @@ struct Domain {
 struct DomainsPage {
     frame: Frame,
     domains: Vec<Domain>,
-    /// What the last look in DNS found; empty without one.
+    /// The result of the last look in DNS; empty without one.
     found: String,
 }
 

@@ -14,7 +14,8 @@ pub(super) fn tone(outcome: impl Display, _: &dyn askama::Values) -> askama::Res
 pub(super) fn tone_of(word: &str) -> &'static str {
     match word {
         "accepted" | "pass" | "delivered" | "active" | "person" | "verified" => "good",
-        "refused" | "fail" | "failing" | "disabled" | "failed" | "permerror" | "malformed" | "cancelled" => "bad",
+        "refused" | "fail" | "failing" | "disabled" | "failed" | "permerror" | "malformed"
+        | "cancelled" => "bad",
         "deferred" | "temperror" | "softfail" | "pending" | "resting" => "wait",
         _ => "none",
     }

@@ -19,6 +19,8 @@ pub(super) enum Section {
     Domains,
     Keys,
     Audit,
+    Agent,
+    Setup,
     Sessions,
 }
 
@@ -42,8 +44,10 @@ const GROUPS: &[(&str, &[Entry])] = &[
     (
         "Setup",
         &[
+            Entry { section: Section::Setup, path: "/setup", words: "First message" },
             Entry { section: Section::Policy, path: "/policy", words: "Policy" },
             Entry { section: Section::Webhooks, path: "/webhooks", words: "Webhooks" },
+            Entry { section: Section::Agent, path: "/agent", words: "Configuration" },
             Entry { section: Section::Accounts, path: "/accounts", words: "Accounts" },
             Entry { section: Section::Domains, path: "/domains", words: "Domains" },
             Entry { section: Section::Keys, path: "/keys", words: "Keys and members" },
@@ -53,7 +57,7 @@ const GROUPS: &[(&str, &[Entry])] = &[
     ("You", &[Entry { section: Section::Sessions, path: "/sessions", words: "Sessions" }]),
 ];
 
-/// What was done, by the word in the address of the page that shows it.
+/// Results of forms, by the word in the address of the page that shows it.
 const DONE: &[(&str, &str)] = &[
     ("allowed", "The sender is on the list now: its next authenticated message is accepted."),
     ("saved", "The policy is saved: it holds for the next message, on every gateway."),
@@ -71,18 +75,21 @@ const DONE: &[(&str, &str)] = &[
     ("invited", "The member is invited. Nothing is sent: make a key for the member."),
     ("member", "The member is changed."),
     ("dismissed", "The member is removed, and the member's keys stop at once."),
+    ("published", "The configuration is live. The former one is kept as a version."),
+    ("reverted", "Staging is the live configuration again."),
+    ("restored", "The version is in staging: publish it to make it live."),
     ("erased", "The message is erased. A contact or a room without messages goes with it."),
     ("ended", "The session is ended: its next click asks for a key."),
 ];
 
-/// What surrounds a page.
+/// The parts around a page.
 #[derive(Debug)]
 pub(super) struct Frame {
     pub(super) account: i64,
     pub(super) name: String,
     /// `account` for an Agent, `organization`, `reseller` or `partner`.
     pub(super) kind: String,
-    /// Who signed in.
+    /// The member or account that signed in.
     pub(super) who: String,
     section: Section,
     /// Goes with every form.

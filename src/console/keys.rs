@@ -136,7 +136,8 @@ fn member(visit: &Visit) -> Result<i64, Problem> {
 /// The ids of Agents in a field; none for all Agents.
 fn agents(visit: &Visit) -> Result<Vec<i64>, Problem> {
     let named = visit.form.get("agents").split([',', ' ']).filter(|id| !id.is_empty());
-    named.map(str::parse).collect::<Result<_, _>>().map_err(|_| {
-        Problem::invalid("Agents are named by their ids, with commas between them")
-    })
+    named
+        .map(str::parse)
+        .collect::<Result<_, _>>()
+        .map_err(|_| Problem::invalid("Agents are named by their ids, with commas between them"))
 }

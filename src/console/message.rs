@@ -22,7 +22,7 @@ const FRAMED: HeaderValue = HeaderValue::from_static(
 struct MessagePage {
     frame: Frame,
     message: Message,
-    /// What a model reads, in pieces; those that a finding names are marked.
+    /// The text that a model reads, in pieces; those that a finding names are marked.
     pieces: Vec<Piece>,
     findings: Vec<Finding>,
     /// The file name of the HTML part; empty without one.

@@ -22,6 +22,7 @@
 //! SQL, a use case called beside the API, a right.
 
 mod accounts;
+mod agent;
 mod audit;
 mod domains;
 mod filters;
@@ -34,6 +35,7 @@ mod refused;
 mod rooms;
 mod search;
 mod session;
+mod setup;
 mod shapes;
 mod table;
 mod verdict;

@@ -73,7 +73,9 @@ impl Draft {
     /// Fails if it changes nothing.
     fn check(&self) -> Result<(), Problem> {
         if self.mode.is_empty() && self.add.is_empty() && self.remove.is_empty() {
-            return Err(Problem::invalid("the draft changes nothing: set a mode, or name a sender"));
+            return Err(Problem::invalid(
+                "the draft changes nothing: set a mode, or name a sender",
+            ));
         }
         Ok(())
     }
@@ -137,7 +139,7 @@ struct PolicyPage {
     senders: Senders,
     draft: Draft,
     tried: Option<Tried>,
-    /// What was added is like another name (look-alikes).
+    /// Added senders whose names look like others.
     warnings: Vec<Warning>,
     /// The latest changes; None where the caller may not read them.
     history: Option<Vec<AuditEntry>>,
@@ -160,7 +162,7 @@ struct Entries {
     audit: Vec<AuditEntry>,
 }
 
-/// What the page shows besides the policy.
+/// The results of a form that the page shows besides the policy.
 #[derive(Default)]
 struct Shown {
     tried: Option<Tried>,

@@ -24,10 +24,13 @@ const HEIGHT: u64 = 80;
 /// The periods to choose from, in hours.
 const PERIODS: &[Period] = &[
     Period { name: "hour", words: "Last hour", hours: 1 },
-    Period { name: "day", words: "Last 24 hours", hours: 24 },
+    DAY,
     Period { name: "week", words: "Last 7 days", hours: 24 * 7 },
     Period { name: "month", words: "Last 30 days", hours: 24 * 30 },
 ];
+
+/// The period without a choice.
+const DAY: Period = Period { name: "day", words: "Last 24 hours", hours: 24 };
 
 struct Period {
     name: &'static str,
@@ -39,7 +42,7 @@ struct Period {
 struct Group {
     name: String,
     count: u64,
-    /// What a reason means; empty for other groups.
+    /// The meaning of a reason; empty for other groups.
     about: &'static str,
 }
 
@@ -71,7 +74,7 @@ struct RefusedPage {
 pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     let frame = visit.frame(Section::Refused).await?;
     let named = PERIODS.iter().find(|period| period.name == visit.query.get("period"));
-    let period = named.or(PERIODS.get(1)).unwrap_or(&PERIODS[0]);
+    let period = named.unwrap_or(&DAY);
     let lasts = Duration::from_secs(period.hours * 3_600);
     let now = visit.console.http.mint.clock().now();
     let begin = now.minus(lasts);
@@ -81,7 +84,7 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     for verdict in ["refused", "deferred"] {
         is_cut |= read(&visit, verdict, &since, &mut records).await?;
     }
-    let step = (lasts.as_millis() / BARS as u128).max(1);
+    let step = Duration::from_secs(period.hours * 3_600 / 48).as_millis();
     let bars = bars(&records, begin.millis(), i64::try_from(step).unwrap_or(i64::MAX));
     let by = |name: fn(&Record) -> String| groups(&records, name);
     let reasons = by(|record| record.reason.clone().unwrap_or_default());
@@ -90,7 +93,16 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     let total = records.iter().map(|record| record.count).sum();
     let periods = PERIODS;
     Answer::page(&RefusedPage {
-        frame, period, periods, since, total, is_cut, bars, reasons, senders, domains,
+        frame,
+        period,
+        periods,
+        since,
+        total,
+        is_cut,
+        bars,
+        reasons,
+        senders,
+        domains,
     })
 }
 

@@ -23,7 +23,9 @@ struct SearchPage {
 /// Leads to what was searched, or shows messages with these words.
 pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     let words = visit.query.get("q");
-    if let Some(id) = words.split(|letter: char| !(letter.is_ascii_hexdigit() || letter == '-')).find_map(id) {
+    if let Some(id) =
+        words.split(|letter: char| !(letter.is_ascii_hexdigit() || letter == '-')).find_map(id)
+    {
         return Ok(Answer::See(of_id(&visit, id).await));
     }
     let here = format!("/console/{}", visit.account);

@@ -105,8 +105,7 @@ pub(super) async fn sign_in(State(console): State<Arc<Console>>, request: Reques
         Err(problem) => return problem_page(&problem, None),
     };
     let key = form.get("key");
-    let rated =
-        RatedClient { hash: token::hash(key), from, effect: Effect::Write, trace: &trace };
+    let rated = RatedClient { hash: token::hash(key), from, effect: Effect::Write, trace: &trace };
     let look_up = console.http.use_cases.access.sign_in(key, sign_in_from(&parts, from));
     match within_rates(&console.http, rated, look_up).await {
         Ok(Ok(signed_in)) => entered(&console, signed_in, form.get("to")),

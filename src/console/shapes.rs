@@ -186,7 +186,7 @@ pub(super) struct AuditEntry {
     pub(super) count: u64,
 }
 
-/// Who did something.
+/// The actor of an entry.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Actor {

@@ -10,11 +10,14 @@ use axum::extract::{RawPathParams, Request, State};
 use axum::routing::{MethodRouter, get, post};
 
 use super::visit::{self, Answer, Visit};
-use super::{accounts, audit, domains, keys, live, message, policy, refused, rooms, search, session, verdict, webhooks};
+use super::{
+    accounts, agent, audit, domains, keys, live, message, policy, refused, rooms, search, session,
+    setup, verdict, webhooks,
+};
 use crate::http::Http;
 use crate::http::error::Problem;
 
-/// What the pages need of their server.
+/// The parts of the server that pages use.
 #[derive(Debug)]
 pub struct Console {
     pub(super) http: Arc<Http>,
@@ -73,6 +76,8 @@ pub(super) const ROWS: &[Row] = &[
     row!("/domains", domains::show, domains::change),
     row!("/keys", keys::show, keys::change),
     row!("/audit", audit::show),
+    row!("/agent", agent::show, agent::change),
+    row!("/setup", setup::show),
     row!("/rooms", rooms::list),
     row!("/rooms/{room}", rooms::show),
     row!("/sessions", session::list, session::end),

@@ -25,7 +25,7 @@ struct Verdict {
     steps: Vec<Shown>,
     /// Whether the sender's administrator can mend the refusal.
     is_senders: bool,
-    /// What another policy would change; None where no list decided.
+    /// A change of the list that would let the sender in; None where no list decided.
     offer: Option<Offer>,
 }
 
@@ -82,7 +82,7 @@ const DAYS: u64 = 30;
 /// The button that lets the sender in.
 struct Offer {
     sender: String,
-    /// What the change would have let in lately; None if records are not kept so long.
+    /// The mail that the change would have let in lately; None if records are not kept so long.
     preview: Option<Preview>,
 }
 
@@ -109,13 +109,14 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     let steps = std::mem::take(&mut record.steps).into_iter().map(Shown::of).collect();
     let offer = offer(&visit, &record).await;
     let reason = record.record.reason.as_deref().and_then(|reason| reason.parse::<Reason>().ok());
-    let is_senders = reason.is_some_and(|reason| matches!(reason.ground(), Ground::Proof | Ground::Message));
+    let is_senders =
+        reason.is_some_and(|reason| matches!(reason.ground(), Ground::Proof | Ground::Message));
     let frame = visit.frame(Section::Live).await?;
     Answer::page(&Verdict { frame, record, steps, is_senders, offer })
 }
 
-/// What adding the sender to the list would change; None unless the list refused it, or if the
-/// caller may not see the policy.
+/// Adding the sender to the list, and its effect; None unless the list refused the sender, or if
+/// the caller may not see the policy.
 async fn offer(visit: &Visit, whole: &WholeRecord) -> Option<Offer> {
     let (record, not_listed) = (&whole.record, "sender_not_allowed");
     let is_refused = record.reason.as_deref() == Some(not_listed);

@@ -55,7 +55,7 @@ impl Pairs {
     }
 }
 
-/// What a handler answers with.
+/// The answer of a handler.
 pub(super) enum Answer {
     /// A page, or a piece of one.
     Html(String),
@@ -83,7 +83,7 @@ pub(super) struct Visit {
     pub(super) query: Pairs,
     /// The form that was sent; empty if the page is only shown.
     pub(super) form: Pairs,
-    /// What the form did not achieve.
+    /// The error of the form that was sent.
     pub(super) problem: Option<Problem>,
     pub(super) secret: String,
     pub(super) session: uuid::Uuid,
@@ -112,12 +112,12 @@ impl Visit {
         self.api.ask(asked.once(self.form.get("once"))).await
     }
 
-    /// The same visit after its form was carried out.
+    /// Leaves the form out, after it was carried out.
     pub(super) fn without_form(self) -> Self {
         Self { form: Pairs::default(), ..self }
     }
 
-    /// What is around the page.
+    /// Makes the frame of the page.
     pub(super) async fn frame(&self, section: Section) -> Result<Frame, Problem> {
         Frame::of(self, section).await
     }

@@ -233,9 +233,11 @@ pub(super) async fn change(visit: Visit) -> Result<Answer, Problem> {
 
 /// The moment from which deliveries are replayed: so many hours ago.
 fn since(visit: &Visit) -> Result<String, Problem> {
-    let hours = visit.form.get("hours").parse::<u64>().map_err(|_| {
-        Problem::invalid("hours must be a whole number: the time to look back")
-    })?;
+    let hours = visit
+        .form
+        .get("hours")
+        .parse::<u64>()
+        .map_err(|_| Problem::invalid("hours must be a whole number: the time to look back"))?;
     let lasts = std::time::Duration::from_secs(hours.saturating_mul(3_600));
     Ok(visit.console.http.mint.clock().now().minus(lasts).to_string())
 }

@@ -56,8 +56,9 @@ fn arrows() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         ("smtp", rooms(&["domain", "rules", "shutdown", "telemetry", "tls"])),
         ("webhook", up_to(&["app", "shutdown"])),
         ("http", up_to(&["app", "webhook", "shutdown", "tls"])),
+        ("console", rooms(&["domain", "app", "http"])),
         ("testkit", rooms(&["domain", "app", "shutdown"])),
-        ("run", up_to(&["app", "disk", "webhook", "http", "smtp", "shutdown", "tls"])),
+        ("run", up_to(&["app", "console", "disk", "webhook", "http", "smtp", "shutdown", "tls"])),
         (
             "cli",
             up_to(&["app", "config", "disk", "run", "shutdown", "telemetry", "testkit", "tls"]),

@@ -22,6 +22,7 @@ mod clocks;
 mod cluster;
 mod command_line;
 mod commands;
+mod console;
 mod contract;
 mod corpus;
 mod cors;

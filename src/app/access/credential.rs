@@ -1,4 +1,4 @@
-//! What a request proves its caller with.
+//! The credential with which a request proves its caller.
 
 use super::{Access, Caller, Denied};
 

@@ -64,7 +64,8 @@ async fn a_page_is_shown_to_those_who_reach_its_account_and_to_nobody_else() {
 #[tokio::test]
 async fn the_owner_of_an_agent_sees_its_pages() {
     let house = House::new().await;
-    let received = house.receive("agent1", "Subject: x\r\n\r\nhello <script>alert(1)</script>", 1).await;
+    let received =
+        house.receive("agent1", "Subject: x\r\n\r\nhello <script>alert(1)</script>", 1).await;
     let browser = Browser::of(&house, "org1").await;
     for account in ["org1", "agent1"] {
         let at = |page: String| format!("/console/{}{page}", house.id(account));

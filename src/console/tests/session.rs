@@ -45,7 +45,8 @@ async fn nobody_is_led_to_another_server_after_the_sign_in() {
 #[tokio::test]
 async fn a_session_ends_with_its_key_and_by_signing_out() {
     let house = House::new().await;
-    let (first, second) = (Browser::of(&house, "agent1").await, Browser::of(&house, "agent1").await);
+    let (first, second) =
+        (Browser::of(&house, "agent1").await, Browser::of(&house, "agent1").await);
     let live = format!("/console/{}/live", house.id("agent1"));
     assert_eq!(first.get(&live).await.status, 200);
     let out = first.submit(&live, &[]).await;
@@ -59,7 +60,10 @@ async fn a_session_ends_with_its_key_and_by_signing_out() {
     let named = serde_json::json!({ "token": key });
     assert_eq!(house.call("agent1", "DELETE", "/tokens", Some(&named)).await.status, 200);
     let after = second.get(&live).await;
-    assert_eq!((after.status, after.headers["location"].split('?').next()), (303, Some("/console/sign-in")));
+    assert_eq!(
+        (after.status, after.headers["location"].split('?').next()),
+        (303, Some("/console/sign-in"))
+    );
 }
 
 #[tokio::test]
@@ -80,12 +84,14 @@ async fn sessions_are_listed_and_ended_by_those_who_reach_their_keys() {
 #[tokio::test]
 async fn a_form_that_no_page_of_the_session_sent_changes_nothing() {
     let house = House::new().await;
-    let (browser, other) = (Browser::of(&house, "agent1").await, Browser::of(&house, "agent1").await);
+    let (browser, other) =
+        (Browser::of(&house, "agent1").await, Browser::of(&house, "agent1").await);
     let reason = Verdict::Refused(Reason::SenderNotAllowed);
     let record = house.refuse("agent1", reason).await;
     let path = format!("/console/{}/verdicts/{record}", house.id("agent1"));
     let strange = other.get(&path).await.text();
-    let strange = strange.split("name=\"csrf\" value=\"").nth(1).unwrap().split('"').next().unwrap();
+    let strange =
+        strange.split("name=\"csrf\" value=\"").nth(1).unwrap().split('"').next().unwrap();
     for form in [&[][..], &[("csrf", "")], &[("csrf", "wrong")], &[("csrf", strange)]] {
         let refused = browser.post(&path, form).await;
         assert_eq!(refused.status, 403, "{form:?}");
@@ -108,7 +114,10 @@ async fn a_form_that_no_page_of_the_session_sent_changes_nothing() {
     let form: &[(&str, &str)] = &[];
     assert_eq!(browser.submit(&path, form).await.status, 303);
     let list = house.get("agent1", "/email/inboundWhitelist").await.success(200);
-    assert_eq!((&list["total"], &list["whitelist"][0]["email"]), (&1.into(), &"boss@good.example".into()));
+    assert_eq!(
+        (&list["total"], &list["whitelist"][0]["email"]),
+        (&1.into(), &"boss@good.example".into())
+    );
 }
 
 #[tokio::test]

@@ -93,8 +93,8 @@ async fn authorise(
     let limit = http.rules.limits.max_query_bytes;
     let (need, names) = (operation.need, operation.target_names);
     let query = Query::parse(raw_query, limit, &operation.known(), names)?;
-    let path = segments
-        .ok_or_else(|| Problem::invalid("the path is not UTF-8 in percent-encoding"))?;
+    let path =
+        segments.ok_or_else(|| Problem::invalid("the path is not UTF-8 in percent-encoding"))?;
     let in_path = path.iter().find(|(name, _)| name == target::TARGET);
     let in_path = in_path.map(|(_, value)| value.as_str());
     let key_name = idempotency::key_name(operation, &parts.headers)?;

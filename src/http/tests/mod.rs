@@ -248,7 +248,13 @@ impl House {
         let http = Arc::new(http.ending_with(shutdown.clone()));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (router, served) = (router(Arc::clone(&http), Some(console::router(Console::new(Arc::clone(&http), false)))), Arc::clone(&http));
+        let (router, served) = (
+            router(
+                Arc::clone(&http),
+                Some(console::router(Console::new(Arc::clone(&http), false))),
+            ),
+            Arc::clone(&http),
+        );
         shutdown.spawn(serve(listener, router, served, shutdown.clone(), None));
         let (audit, stop) = (http.use_cases.audit.clone(), shutdown.clone());
         shutdown.spawn(async move { audit.run(stop.soft()).await });
