@@ -93,10 +93,7 @@ impl Browser {
     pub async fn at(origin: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (server, guard, port) = start_driver(folder.path()).await;
-        let driver = WebDriver::builder(
-            format!("http://127.0.0.1:{port}"),
-            capabilities(&folder.path().join("profile")),
-        );
+        let driver = WebDriver::builder(format!("http://127.0.0.1:{port}"), capabilities());
         let driver = timeout(PATIENCE, driver.connect()).await.expect("no browser in time");
         let driver = driver.unwrap_or_else(|error| panic!("chromium does not start: {error}"));
         driver.set_script_timeout(PATIENCE).await.unwrap();
@@ -258,9 +255,9 @@ async fn start_driver(folder: &Path) -> (Child, Child, u16) {
     (server, guard, port)
 }
 
-/// A browser that writes below `profile` only, keeps its logs, and finds no name.
-fn capabilities(profile: &Path) -> Capabilities {
-    let profile = format!("--user-data-dir={}", profile.display());
+/// A browser that keeps its logs and finds no name. Its profile is chromedriver's, in `TMPDIR`: with
+/// one of ours it would begin with a page of its own, whose requests stand in the same logs.
+fn capabilities() -> Capabilities {
     let mut arguments = vec![
         "--headless=new",
         "--no-first-run",
@@ -270,7 +267,6 @@ fn capabilities(profile: &Path) -> Capabilities {
         // Without it the browser would listen on a port, for anybody on this machine.
         "--remote-debugging-pipe",
         "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
-        &profile,
     ];
     if rustix::process::geteuid().is_root() {
         // Its sandbox refuses to run as root.
