@@ -26,6 +26,7 @@ use gatepost::store::{
 use uuid::Uuid;
 
 use super::apps;
+use super::console_sessions;
 use super::keys::{keep, key};
 use super::members::member;
 use super::scene::{
@@ -199,6 +200,13 @@ async fn change(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static st
         18 => drop(super::relays::add(scene, agent, act).await),
         19 => drop(store.remove_relay(agent.id, RelayType::Smtp, act).await.unwrap()),
         20 => {
+            // Nothing is left to end when this is repeated.
+            let open = store.console_sessions(RevocableKeys::All, act.at).await.unwrap();
+            for one in open {
+                store.end_console_session(one.id, RevocableKeys::All, act).await.unwrap();
+            }
+        }
+        21 => {
             let deleting = store.delete_account(organization.id, true, 9, account_record, act);
             deleting.await.unwrap();
         }
@@ -223,6 +231,7 @@ async fn change(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static st
         17 => ("erase_contact", 1),
         18 => ("put_relay", 1),
         19 => ("remove_relay", 1),
+        20 => ("end_console_session", 1),
         // Two Agents of the scene, one of the test, and their organization.
         _ => ("delete_account", 4),
     })
@@ -255,7 +264,13 @@ async fn every_change_leaves_its_entry(kind: Kind) {
     assert_eq!(second.role, Role::Admin, "somebody must stay");
     assert_eq!(entries().await, before + 6, "an account, a key, two members, two changes");
     before += 6;
-    made.extend(["create_account", "insert_key", "insert_member"]);
+    let (_, ticket) = console_sessions::link(&scene.store, &scene.other, 7).await;
+    let opening = console_sessions::opening(7, 8);
+    let opened = scene.store.open_console_ticket(&opening, at(0)).await.unwrap();
+    assert_eq!(opened.unwrap().session.id, ticket.id);
+    assert_eq!(entries().await, before + 2, "a key, and its link");
+    before += 2;
+    made.extend(["create_account", "insert_key", "insert_member", "add_console_link"]);
     made.extend(["update_member", "remove_member"]);
     let who = Who::Key {
         key: KeyId(Uuid::from_u128(9)),
