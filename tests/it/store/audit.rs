@@ -199,13 +199,7 @@ async fn change(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static st
         }
         18 => drop(super::relays::add(scene, agent, act).await),
         19 => drop(store.remove_relay(agent.id, RelayType::Smtp, act).await.unwrap()),
-        20 => {
-            // Nothing is left to end when this is repeated.
-            let open = store.console_sessions(RevocableKeys::All, act.at).await.unwrap();
-            for one in open {
-                store.end_console_session(one.id, RevocableKeys::All, act).await.unwrap();
-            }
-        }
+        20 => console_sessions::end_all(store, act).await,
         21 => {
             let deleting = store.delete_account(organization.id, true, 9, account_record, act);
             deleting.await.unwrap();
@@ -264,10 +258,7 @@ async fn every_change_leaves_its_entry(kind: Kind) {
     assert_eq!(second.role, Role::Admin, "somebody must stay");
     assert_eq!(entries().await, before + 6, "an account, a key, two members, two changes");
     before += 6;
-    let (_, ticket) = console_sessions::link(&scene.store, &scene.other, 7).await;
-    let opening = console_sessions::opening(7, 8);
-    let opened = scene.store.open_console_ticket(&opening, at(0)).await.unwrap();
-    assert_eq!(opened.unwrap().session.id, ticket.id);
+    console_sessions::open_link(&scene.store, &scene.other).await;
     assert_eq!(entries().await, before + 2, "a key, and its link");
     before += 2;
     made.extend(["create_account", "insert_key", "insert_member", "add_console_link"]);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use gatepost::app::mailbox::retention::Retention;
 use gatepost::app::tenancy::record::account_record;
 use gatepost::domain::account::Account;
+use gatepost::domain::audit::Act;
 use gatepost::domain::clock::{Clock, Timestamp};
 use gatepost::domain::console_session::ConsoleSession;
 use gatepost::domain::id::{ConsoleSessionId, KeyId};
@@ -61,7 +62,7 @@ async fn found(store: &Store, octet: u8, now: i64) -> Option<ConsoleSession> {
 }
 
 /// A link of this account under these hashes of 32 times a byte.
-pub async fn link(store: &Store, account: &Account, octet: u8) -> (Key, ConsoleSession) {
+async fn link(store: &Store, account: &Account, octet: u8) -> (Key, ConsoleSession) {
     let key = Key { expires_at: Some(at(90)), ..key(account, None) };
     let ticket =
         ConsoleSession { is_ticket: true, remote: None, client: None, ..session(&key, 0, 30) };
@@ -77,7 +78,7 @@ pub async fn link(store: &Store, account: &Account, octet: u8) -> (Key, ConsoleS
     (key, ticket)
 }
 
-pub fn opening(ticket: u8, octet: u8) -> TicketOpening {
+fn opening(ticket: u8, octet: u8) -> TicketOpening {
     TicketOpening {
         ticket: hash(ticket),
         hash: hash(octet),
@@ -385,6 +386,20 @@ pub async fn begin(store: &Store, key: &Key, [open, expired, ticket]: [u8; 3]) {
     assert!(add(store, &session(key, 0, 0), expired).await);
     let unopened = ConsoleSession { is_ticket: true, ..session(key, 0, 9) };
     assert!(add(store, &unopened, ticket).await);
+}
+
+/// Makes a link of this account, and opens it.
+pub async fn open_link(store: &Store, account: &Account) {
+    let (_, ticket) = link(store, account, 7).await;
+    let opened = store.open_console_ticket(&opening(7, 8), at(0)).await.unwrap();
+    assert_eq!(opened.unwrap().session.id, ticket.id);
+}
+
+/// Ends every session that is open.
+pub async fn end_all(store: &Store, act: Act<'_>) {
+    for one in store.console_sessions(RevocableKeys::All, act.at).await.unwrap() {
+        store.end_console_session(one.id, RevocableKeys::All, act).await.unwrap();
+    }
 }
 
 /// Runs every statement of console sessions.
