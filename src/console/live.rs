@@ -1,6 +1,15 @@
 //! The live page: every verdict, newest first.
 
+use std::convert::Infallible;
+use std::time::Duration;
+
 use askama::Template;
+use axum::body::Body;
+use axum::http::header::{CONTENT_TYPE, HeaderValue};
+use axum::response::IntoResponse as _;
+use futures_util::StreamExt as _;
+use futures_util::stream::unfold;
+use tokio::time::sleep;
 use url::form_urlencoded::Serializer;
 
 use super::filters;
@@ -17,6 +26,11 @@ use crate::http::passage::in_process::Asked;
 /// Rows of a page.
 const ROWS: u32 = 50;
 
+/// Time between two looks for new rows, for each page that is followed.
+const LOOKS: Duration = Duration::from_secs(1);
+/// Looks after which a comment shows that the connection lives.
+const IDLE: u32 = 15;
+
 /// The filters, which are in the address of the page.
 const FILTERS: &[&str] = &["verdict", "sender", "recipient", "reason", "agentId", "since", "until"];
 
@@ -32,7 +46,7 @@ struct Live {
     follows: bool,
 }
 
-/// The rows alone, for the script.
+/// The rows alone, for the page and for those who follow it.
 #[derive(Template)]
 #[template(path = "live_rows.html", config = "src/console/templates/askama.toml")]
 struct Rows {
@@ -105,9 +119,52 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     Answer::page(&Live { frame, filters, rows, older, follows })
 }
 
-/// Shows the rows of the newest page alone.
-pub(super) async fn rows(visit: Visit) -> Result<Answer, Problem> {
-    let found = records(&visit, &Filters::of(&visit)).await?;
-    let now = visit.console.http.mint.clock().now();
-    Answer::page(&Rows { account: visit.account, now, records: found.intake })
+/// Follows the newest page as a stream of events (HTML, "Server-sent events"): each has all rows,
+/// and is sent once they change. The stream ends with its session, and with the server's soft stop.
+pub(super) async fn follow(visit: Visit) -> Result<Answer, Problem> {
+    let shutdown = visit.console.http.shutdown.clone();
+    let following = Following { filters: Filters::of(&visit), visit, newest: None, idle: 0 };
+    let rows = unfold(following, Following::next);
+    let rows = rows.take_until(Box::pin(async move { shutdown.soft().await }));
+    let kind = (CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    Ok(Answer::File(([kind], Body::from_stream(rows)).into_response()))
+}
+
+/// A reader of the newest page.
+struct Following {
+    visit: Visit,
+    filters: Filters,
+    /// The newest record that was sent, and how many refusals it counts.
+    newest: Option<(String, u64)>,
+    /// Looks since something was sent.
+    idle: u32,
+}
+
+impl Following {
+    /// Looks again and again, until there is something to send; None once the session has ended.
+    async fn next(mut self) -> Option<(Result<String, Infallible>, Self)> {
+        loop {
+            sleep(LOOKS).await;
+            self.visit.api.authenticate_again().await.ok()?;
+            let found = records(&self.visit, &self.filters).await.ok()?.intake;
+            let newest = found.first().map(|record| (record.id.clone(), record.count));
+            self.idle += 1;
+            if newest != self.newest {
+                let now = self.visit.console.http.mint.clock().now();
+                let rows = Rows { account: self.visit.account, now, records: found };
+                let lines: Vec<_> = rows.render().ok()?.lines().map(data).collect();
+                (self.newest, self.idle) = (newest, 0);
+                return Some((Ok(format!("event: rows\n{}\n", lines.concat())), self));
+            }
+            if self.idle >= IDLE {
+                self.idle = 0;
+                return Some((Ok(":\n\n".to_owned()), self));
+            }
+        }
+    }
+}
+
+/// A line of an event.
+fn data(line: &str) -> String {
+    format!("data: {line}\n")
 }

@@ -115,7 +115,7 @@ async fn webhook(visit: &Visit) -> Check {
         ),
         Some(list) => ("good", format!("{} of this Agent.", list.len())),
     };
-    let paste = if tone == "good" { "" } else { "gatepost events --follow --account " };
+    let paste = if tone == "good" { "" } else { "gatepost events --follow " };
     let paste = match paste {
         "" => String::new(),
         line => format!("{line}{}", visit.account),

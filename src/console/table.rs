@@ -61,7 +61,7 @@ macro_rules! row {
 #[rustfmt::skip]
 pub(super) const ROWS: &[Row] = &[
     row!("/live", live::show),
-    row!("/live/rows", live::rows),
+    row!("/live/stream", live::follow),
     row!("/search", search::show),
     row!("/verdicts/{id}", verdict::show, verdict::change),
     row!("/messages/{uuid}", message::show, message::change),

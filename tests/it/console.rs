@@ -125,6 +125,16 @@ async fn a_refused_sender_is_let_in_from_its_verdict() {
     gateway.finish().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_live_page_shows_a_message_as_it_comes_until_the_session_ends() {
+    let (gateway, browser) = signed_in().await;
+    browser.wait_for("document.querySelector('#follow').textContent === 'following'").await;
+    accepted(&gateway, &signed("comes while somebody looks")).await;
+    browser.wait_for("document.querySelector('#rows .verdict.good')").await;
+    browser.finish().await;
+    gateway.finish().await;
+}
+
 fn sign(signer: &Signer, letter: &str) -> Vec<u8> {
     signer.sign(letter.as_bytes()).unwrap()
 }

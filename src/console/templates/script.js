@@ -22,28 +22,32 @@ function copying() {
   }
 }
 
-// Asks for the newest rows every two seconds while the page is visible and the pointer is not on the table.
+// Shows new rows as the server sends them, while the page is visible and nobody points at the table.
 function following() {
   const sign = document.getElementById("follow");
   const rows = document.getElementById("rows");
   if (!sign || !rows) return;
-  let paused = false;
+  let source = null;
+  let pointed = false;
   const say = (words, tone) => { sign.hidden = false; sign.textContent = words; sign.className = "verdict " + tone; };
-  rows.addEventListener("mouseenter", () => { paused = true; say("paused", "none"); });
-  rows.addEventListener("mouseleave", () => { paused = false; say("following", "good"); });
-  say("following", "good");
-  setInterval(async () => {
-    if (paused || document.hidden || rows.contains(document.activeElement)) return;
-    try {
-      const answer = await fetch(sign.dataset.rows + location.search, { redirect: "error" });
-      if (!answer.ok) throw new Error(answer.status);
-      rows.innerHTML = await answer.text();
+  const follow = () => {
+    if (source) source.close();
+    source = null;
+    if (pointed) return say("paused", "none");
+    if (document.hidden) return;
+    source = new EventSource(sign.dataset.stream + location.search);
+    source.addEventListener("open", () => say("following", "good"));
+    source.addEventListener("rows", (event) => {
+      if (rows.contains(document.activeElement)) return;
+      rows.innerHTML = event.data;
       localTimes(rows);
-      say("following", "good");
-    } catch (error) {
-      say("the server does not answer: reload the page", "wait");
-    }
-  }, 2000);
+    });
+    source.addEventListener("error", () => say("not following: reload the page", "wait"));
+  };
+  rows.addEventListener("mouseenter", () => { pointed = true; follow(); });
+  rows.addEventListener("mouseleave", () => { pointed = false; follow(); });
+  document.addEventListener("visibilitychange", follow);
+  follow();
 }
 
 localTimes(document);

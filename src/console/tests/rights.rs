@@ -47,6 +47,10 @@ async fn a_page_is_shown_to_those_who_reach_its_account_and_to_nobody_else() {
                 let id = if path.contains("verdicts") { &record } else { &uuid };
                 let search = if path.ends_with("/search") { "?q=marker" } else { "" };
                 let path = format!("{}{search}", path.replace("{id}", id));
+                // A stream has no end.
+                if path.ends_with("/stream") && reaches(caller, account) {
+                    continue;
+                }
                 let page = browser.get(&path).await;
                 let text = page.text();
                 if !reaches(caller, account) {
@@ -81,7 +85,7 @@ async fn the_owner_of_an_agent_sees_its_pages() {
         assert!(found.text().contains(&received.message.to_string()), "{}", found.text());
         let by_id = browser.get(&at(format!("/search?q=%5Brecord+{}%5D", received.message))).await;
         assert_eq!(by_id.headers["location"], at(format!("/messages/{}", received.message)));
-        for page in ["/live", "/live/rows", "/rooms", "/sessions"] {
+        for page in ["/live", "/rooms", "/sessions"] {
             assert_eq!(browser.get(&at(page.into())).await.status, 200, "{page}");
         }
     }

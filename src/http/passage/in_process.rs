@@ -131,6 +131,11 @@ impl InProcess {
         &self.actor
     }
 
+    /// Authenticates the client again, after a wait.
+    pub(crate) async fn authenticate_again(&self) -> Result<Caller, Denied> {
+        self.http.use_cases.access.authenticate(&self.credential).await
+    }
+
     /// Authorises something that is no operation.
     pub(crate) async fn target(&self, account: i64, need: Need) -> Result<Target, Problem> {
         let account = AccountId::new(account).ok_or(Denied::OutOfScope)?;
