@@ -21,7 +21,7 @@ use crate::domain::reason::Reason;
 use crate::domain::verdict::Outcome;
 use crate::domain::words::Words;
 use crate::http::error::Problem;
-use crate::http::passage::in_process::Asked;
+use crate::http::in_process::Asked;
 
 /// Rows of a page.
 const ROWS: u32 = 50;
