@@ -23,6 +23,8 @@ pub mod tls;
 
 pub mod http;
 
+pub mod console;
+
 pub mod config;
 pub mod smtp;
 pub mod testkit;

@@ -25,6 +25,7 @@ use crate::app::mailbox::retention::Retention;
 use crate::app::relay::Relays;
 use crate::app::relay::inbound::Inbound;
 use crate::app::relay::sns_certificates::SnsCertificates;
+use crate::console::{self, Console};
 use crate::domain::clock::{Belief, Clock, Timestamp};
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::Mint;
@@ -128,6 +129,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let own_hosts = settings.own_hosts();
     let (rules, dns, proxies) = (settings.rules, settings.dns, settings.trusted_proxy);
     let (place, hostname) = (settings.place, settings.hostname);
+    let is_public_https = settings.public_url.as_ref().is_some_and(|url| url.scheme() == "https");
     let shutdown = Shutdown::default();
     let opened = open(&place, &rules, &mint, settings.start_patience).await?;
     let Opened { serving, stores, threads } = opened;
@@ -236,7 +238,10 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let stop = shutdown.clone();
     let following = async move { events.run(stop.soft()).await };
     shutdown.spawn_on(&running.threads.streams(), following);
-    let router = http::router(Arc::clone(&api));
+    let secure = tls.https.is_some() || is_public_https;
+    let console = || console::router(Console::new(Arc::clone(&api), secure));
+    let console = settings.console.then(console);
+    let router = http::router(Arc::clone(&api), console);
     let serving = http::serve(socket, router, api, shutdown.clone(), tls.https);
     shutdown.spawn_on(&running.threads.requests(), serving);
     Ok(running)

@@ -55,6 +55,7 @@ pub(super) fn settings(
         tls: TlsSettings::default(),
         trusted_proxy: Vec::new(),
         cors_origin: Vec::new(),
+        console: true,
     })
 }
 

@@ -12,6 +12,7 @@ mod backup;
 mod beside;
 mod check;
 mod check_store;
+mod console;
 mod demo;
 mod dev;
 mod domain;
@@ -84,6 +85,8 @@ enum Command {
     Key(key::KeyArgs),
     /// People with access to an account, or to some of its Agents
     Member(member::MemberArgs),
+    /// The web console: links that sign a browser in
+    Console(console::ConsoleArgs),
     /// Mail domains and their accounts
     Domain(domain::DomainArgs),
     /// An Agent's inbound policy
@@ -184,6 +187,7 @@ async fn run_command(Arguments { global, command }: Arguments) -> Result<ExitCod
         Command::Account(command) => command.run(&global).await,
         Command::Key(command) => command.run(&global).await,
         Command::Member(command) => command.run(&global).await,
+        Command::Console(command) => command.run(&global).await,
         Command::Domain(command) => command.run(&global).await,
         Command::Policy(command) => command.run(&global).await,
         Command::Intake(command) => command.run(&global).await,

@@ -43,6 +43,7 @@ const OLD: &[OldFlag] = &[
     OldFlag::new("policy", &["allow", "remove"], "--address", SpellingPlace::Last),
     OldFlag::new("policy", &["set"], "--mode", SpellingPlace::Last),
     OldFlag::new("key", &["create", "list"], "--account", SpellingPlace::First),
+    OldFlag::new("console", &["link"], "--account", SpellingPlace::First),
     OldFlag::new("member", &["invite", "list"], "--account", SpellingPlace::First),
     OldFlag::new("domain", &["add", "remove", "list"], "--account", SpellingPlace::Last),
 ];

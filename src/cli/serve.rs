@@ -134,6 +134,7 @@ async fn settings(options: ServeOptions) -> Result<Settings, Failure> {
         },
         trusted_proxy,
         cors_origin,
+        console: !options.no_console.unwrap_or(false),
     })
 }
 

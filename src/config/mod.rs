@@ -65,6 +65,12 @@ pub struct ServeOptions {
     /// [default: none]
     #[arg(long, env = "GATEPOST_CORS_ORIGIN", value_name = "ORIGIN", value_delimiter = ',')]
     pub cors_origin: Option<Vec<String>>,
+    /// Serve no console under /console
+    #[arg(
+        long, env = "GATEPOST_NO_CONSOLE", num_args = 0..=1, default_missing_value = "true",
+        require_equals = true, value_name = "BOOL"
+    )]
+    pub no_console: Option<bool>,
     /// A folder of rule files that override the compiled-in ones
     #[arg(long, env = "GATEPOST_POLICIES", value_name = "DIR")]
     pub policies: Option<PathBuf>,
@@ -166,6 +172,7 @@ impl ServeOptions {
             egress_allow: self.egress_allow.or(file.egress_allow),
             trusted_proxy: self.trusted_proxy.or(file.trusted_proxy),
             cors_origin: self.cors_origin.or(file.cors_origin),
+            no_console: self.no_console.or(file.no_console),
             policies: self.policies.or(file.policies),
             postmaster: self.postmaster.or(file.postmaster),
             grace_seconds: self.grace_seconds.or(file.grace_seconds),
@@ -365,6 +372,7 @@ mod tests {
             egress_allow,
             trusted_proxy,
             cors_origin,
+            no_console,
             policies,
             postmaster,
             grace_seconds,
@@ -383,6 +391,7 @@ mod tests {
         } = read;
         assert!(smtp.is_some() && http.is_some() && hostname.is_some() && dns.is_some());
         assert!(trusted_proxy.is_some() && public_url.is_some() && cors_origin.is_some());
+        assert_eq!(no_console, Some(false));
         assert!(egress_allow.is_some() && policies.is_some() && postmaster.is_some());
         assert!(smtps.is_some() && smtp_cert.is_some() && smtp_key.is_some());
         assert!(http_cert.is_some() && http_key.is_some());

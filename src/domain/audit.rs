@@ -122,6 +122,8 @@ words! {
         ComputerDeprovisioned = "computer.deprovisioned",
         ComputerRemoved = "computer.removed",
         AccessDenied = "access.denied",
+        ConsoleLinkCreated = "consoleLink.created",
+        ConsoleSessionEnded = "consoleSession.ended",
         AgentStaged = "agent.staged",
         AgentPublished = "agent.published",
         AgentReverted = "agent.reverted",

@@ -143,6 +143,10 @@ uuid_id!(
     KeyId
 );
 uuid_id!(
+    /// A session of the web console.
+    ConsoleSessionId
+);
+uuid_id!(
     /// A row of the audit log.
     AuditId
 );

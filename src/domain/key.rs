@@ -23,6 +23,16 @@ impl fmt::Debug for KeyHash {
     }
 }
 
+/// SHA-256 of the secret of a console session, or of the ticket of a link.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SessionHash(pub [u8; 32]);
+
+impl fmt::Debug for SessionHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SessionHash(…)")
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyOwner {
     Account(AccountId),

@@ -18,6 +18,7 @@ pub mod cause;
 pub mod clock;
 pub mod computer;
 pub mod condition;
+pub mod console_session;
 pub mod contact;
 pub mod custom_header;
 pub mod decimal;

@@ -38,7 +38,7 @@ macro_rules! codes {
                 match self { $(Self::$variant => StatusCode::$status,)* }
             }
 
-            const fn title(self) -> &'static str {
+            pub(crate) const fn title(self) -> &'static str {
                 match self { $(Self::$variant => $title,)* }
             }
 

@@ -16,6 +16,7 @@
 //!   idempotency.
 //! - `routes` has one file per noun: types and words, no decisions. [`table`] is the one table of
 //!   operations.
+//! - `in_process` is how pages of the console make requests.
 //! - `openapi` describes the table. `public` needs no key. `connection` accepts connections.
 //!   `router` joins these.
 //!
@@ -32,14 +33,15 @@
 mod answer;
 mod connection;
 pub mod error;
+pub(crate) mod in_process;
 mod limits;
 mod openapi;
 pub mod operation;
-mod passage;
+pub(crate) mod passage;
 mod problems_of;
 mod public;
 mod readiness;
-mod remote;
+pub(crate) mod remote;
 pub mod request;
 mod router;
 mod routes;
@@ -50,7 +52,7 @@ mod typed;
 mod verb;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use self::connection::serve::serve;
 pub use self::readiness::{Check, Fault, Readiness};

@@ -50,11 +50,11 @@ pub struct Operation {
     pub linked: Option<LinkHandler>,
 }
 
-/// A request of an operation, before it is read.
-#[derive(Debug)]
+/// A request of an operation, before it is read. Its URI may hold a key: it has no `Debug`.
 pub(super) struct MatchedRequest {
     pub(super) operation: &'static Operation,
-    pub(super) path: Option<RawPathParams>,
+    /// [`Operation::segments`] of its path.
+    pub(super) segments: Option<Vec<(String, String)>>,
     pub(super) parts: Parts,
     pub(super) body: Body,
 }

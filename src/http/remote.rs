@@ -13,7 +13,7 @@ const MOST_PROXIES: usize = 16;
 
 /// The peer of a request's connection.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Peer(pub(super) IpAddr);
+pub(crate) struct Peer(pub(crate) IpAddr);
 
 /// Networks of trusted proxies.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +32,7 @@ impl Proxies {
     /// Returns the peer, or for a trusted proxy the first address from the right of
     /// `X-Forwarded-For` that is no trusted proxy: entries left of it are hearsay. A port, a name
     /// or `unknown` on the way, or no such address, gives the peer: a client could steer a guess.
-    pub(super) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+    pub(crate) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let peer = peer.to_canonical();
         if !self.contain(peer) {
             return peer;

@@ -21,9 +21,9 @@ use crate::http::public::{description, health};
 use crate::http::state::Http;
 use crate::http::table::OPERATIONS;
 
-/// The router of the API, and of the paths without a key: health, the description, and posts of
-/// providers.
-pub fn router(http: Arc<Http>) -> Router {
+/// The router of the API, of the paths without a key (health, the description, and posts of
+/// providers), and of the console.
+pub fn router(http: Arc<Http>, console: Option<Router<Arc<Http>>>) -> Router {
     let mut paths: BTreeMap<String, MethodRouter<Arc<Http>>> = BTreeMap::new();
     for operation in OPERATIONS {
         let shape = shape(operation.path);
@@ -44,7 +44,7 @@ pub fn router(http: Arc<Http>) -> Router {
         .route("/readyz", get(health::ready))
         .route("/inbound/{type}/{key}", post(inbound::post))
         .route("/inbound/{type}/{key}/mime", post(inbound::post));
-    observed(whole, http)
+    observed(whole.merge(console.unwrap_or_default()), http)
 }
 
 type PathParams = Result<RawPathParams, RawPathParamsRejection>;

@@ -133,6 +133,7 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(Messaging: getThread = Get "/conversation/{roomId}/{uuid}", READ, conversations::show),
     operation!(Messaging: getThreads = Post "/conversation/batch", READ, conversations::batch),
     operation!(Messaging: listContacts = Get "/contacts", READ, contacts::list),
+    operation!(Messaging: getMessage = Get "/message/{uuid}", READ, messages::show),
     operation!(Messaging: getRawMessage = Get "/messages/{uuid}/raw", READ, messages::raw).fails(&[RangeNotSatisfiable])
         .or_by_link(|visit| Box::pin(messages::raw_by_link(visit))),
     operation!(Messaging: getMedia = Get "/media/{uuid}/{filename}", READ, media::show).fails(&[RangeNotSatisfiable])

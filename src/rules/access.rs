@@ -21,6 +21,7 @@ pub struct AccessRules {
     pub logs: Logs,
     pub idempotency: Idempotency,
     pub keys: KeyRules,
+    pub console: ConsoleRules,
     pub members: MemberRules,
     pub received: Received,
     pub agents: AgentRules,
@@ -344,6 +345,25 @@ impl KeyRules {
     }
 }
 
+/// Lifetimes of console sessions and of links to the console.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConsoleRules {
+    session_hours: u64,
+    pub max_per_key: u32,
+    link_session_minutes: u64,
+    pub max_link_minutes: u64,
+}
+
+impl ConsoleRules {
+    durations! {
+        /// Time for which a session of a key lasts, unless the key expires before.
+        session = hours(session_hours);
+        /// Time for which the session of an opened link lasts.
+        link_session = minutes(link_session_minutes);
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct MemberRules {
@@ -444,6 +464,12 @@ impl AccessRules {
             max_per_owner: 1..=1000;
             last_used_minutes: 1..=1440;
             idle_minutes: 1..=43_200;
+        })?;
+        ranges!("access.toml", console of self.console, {
+            session_hours: 1..=720;
+            max_per_key: 1..=200;
+            link_session_minutes: 5..=1440;
+            max_link_minutes: 1..=43_200;
         })?;
         ranges!("access.toml", members of self.members, {
             max_per_account: 1..=1000;

@@ -48,8 +48,9 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 
 pub use access::{
-    AccessRules, AgentRules, Events as EventRules, Limits as AccessLimits, Logs as LogRules,
-    Rates as AccessRates, Received as ReceivedRules, SearchLimits, Threads as ThreadRules,
+    AccessRules, AgentRules, ConsoleRules, Events as EventRules, Limits as AccessLimits,
+    Logs as LogRules, Rates as AccessRates, Received as ReceivedRules, SearchLimits,
+    Threads as ThreadRules,
 };
 pub use acme::{AcmeRules, Challenges as ChallengeRules};
 pub use apps::{App, AppLimits, AppRules, FeatureRule, Setting, SettingType};

@@ -54,7 +54,7 @@ pub(super) fn use_cases(
     let store = &stores.requests;
     let SharedUseCases { preview, reception, erasures, relays, inbound, events, links, dns } =
         shared;
-    let access = Access::new(store.clone(), mint.clock().clone(), &rules, Arc::clone(&apps));
+    let access = Access::new(store.clone(), mint.clone(), &rules, Arc::clone(&apps));
     UseCases {
         followers: access.for_followers(stores.streams.clone()),
         access,

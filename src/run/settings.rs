@@ -41,6 +41,8 @@ pub struct Settings {
     pub trusted_proxy: Vec<IpNet>,
     /// Origins whose pages may read responses of the API.
     pub cors_origin: Vec<String>,
+    /// Whether the console is served.
+    pub console: bool,
     pub tls: TlsSettings,
 }
 

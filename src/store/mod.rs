@@ -75,6 +75,7 @@ pub use tenancy::accounts::{AccountCreation, MakeRecord, NewAccount};
 pub use tenancy::addresses::{AddressClaim, AddressedAgent, Claimed, HeldAddress, Standing};
 pub use tenancy::app_rows::AppRecordInsertion;
 pub use tenancy::audit::AuditFilter;
+pub use tenancy::console_sessions::{ConsoleSessionHolder, NewConsoleLink, TicketOpening};
 pub use tenancy::directory::{AnsweringAgent, AnswersBy, Listing};
 pub use tenancy::domains::{DomainClaim, DomainLimits, DomainProof, HeldDomain};
 pub use tenancy::idempotency::RememberedRequest;

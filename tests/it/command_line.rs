@@ -1,13 +1,18 @@
 //! The command line as people type it: what is shared by all commands, and how accounts are named.
 
 use std::path::Path;
+use std::sync::Arc;
 
+use gatepost::app::access::{Access, Denied, SignInFrom};
+use gatepost::rules::Rules;
+use gatepost::run;
+use gatepost::store::{Location, Store};
 use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use crate::support::PATIENCE;
 use crate::support::process::{self, GATEPOST, failing, gatepost};
+use crate::support::{PATIENCE, postgres, store_rules};
 
 /// Returns the output of a command that must succeed.
 async fn said(here: &Path, words: &str) -> String {
@@ -94,6 +99,85 @@ async fn what_the_contract_names_is_taken_as_before() {
         let help = said(here, words).await;
         assert!(!help.contains("--account") && !help.contains("--mode"), "{help}");
     }
+}
+
+/// The ticket of a link, as it is printed.
+fn ticket(url: &str) -> &str {
+    let (_, ticket) = url.split_once("/console/open?ticket=").unwrap();
+    assert!(ticket.len() == 47 && ticket.starts_with("gps_"), "a ticket of {} signs", ticket.len());
+    ticket
+}
+
+#[tokio::test]
+async fn a_link_to_the_console_is_made_while_the_store_is_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    tree(here).await;
+    let location = Location::Folder(here.join("gatepost-data"));
+    let store = Store::open(&location, &store_rules(), run::system_mint()).await.unwrap();
+    let shown = said(here, "console link 4 --minutes 1 --url https://a.example").await;
+    let (url, about) = shown.trim_end().split_once('\n').unwrap();
+    assert!(url.starts_with("https://a.example/console/open?"), "another host");
+    ticket(url);
+    assert!(about.contains("opens once, within 1 minute; the session then lasts 60 minutes"));
+    // The address of an Agent names it, and so does a flag; the settings have the URL.
+    let link = as_json(here, "console link --account desk@agents.example").await;
+    let names: Vec<&String> = link.as_object().unwrap().keys().collect();
+    assert_eq!(names, ["expires", "key", "url"]);
+    let url = link["url"].as_str().unwrap();
+    assert!(url.starts_with("http://127.0.0.1:8080/console/open?"), "another address");
+    let keys = as_json(here, "key list 4").await;
+    assert!(keys.as_array().unwrap().iter().any(|key| {
+        key["id"] == link["key"] && key["purpose"] == "console link" && key["expires"].is_string()
+    }));
+    assert!(about.contains(&format!("key revoke {}", keys[0]["id"].as_str().unwrap())), "{keys}");
+    std::fs::write(here.join("gatepost.toml"), "public-url = \"https://mx.example/\"\n").unwrap();
+    let link = as_json(here, "console link 3").await;
+    assert!(link["url"].as_str().unwrap().starts_with("https://mx.example/console/open?"));
+
+    // The handle that was open before finds the ticket, once.
+    opens_once(&store, ticket(url)).await;
+    store.close().await;
+    for (words, error) in [
+        ("console link 99", "there is no account 99"),
+        ("console link 4 --minutes 1441", "1 to 1440 minutes"),
+        ("console link nobody@agents.example", "no Agent has the address"),
+    ] {
+        let errors = mistake(here, words).await;
+        assert!(errors.contains(error), "{words}: {errors}");
+    }
+    for words in ["console link", "console link 4 --minutes 0", "console link 4 --url a.example"] {
+        let output = gatepost(here, &words.split(' ').collect::<Vec<_>>()).await;
+        assert_eq!(output.status.code(), Some(2), "{words}");
+    }
+}
+
+/// Opens a ticket as a gateway does; another one comes too late.
+async fn opens_once(store: &Store, ticket: &str) {
+    let Rules { access, apps, .. } = Rules::defaults().unwrap();
+    let access = Access::new(store.clone(), run::system_mint(), &access, Arc::new(apps));
+    let signed_in = access.open_link(ticket, SignInFrom::default()).await.unwrap();
+    assert_eq!(signed_in.caller.account.id.get(), 4);
+    let again = access.open_link(ticket, SignInFrom::default()).await;
+    assert!(matches!(again, Err(Denied::NoKey)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_to_the_console_is_made_in_a_postgres_database() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let location = postgres::new_location().await;
+    let Location::Postgres(url) = &location else { panic!("{location:?}") };
+    let at = format!("--database-url {}", url.expose());
+    said(here, &format!("init {at}")).await;
+    for (kind, parent) in [("reseller", 1), ("organization", 2), ("account", 3)] {
+        let create = format!("account create --type {kind} --parent {parent} --name {kind} {at}");
+        said(here, &create).await;
+    }
+    let link = as_json(here, &format!("console link 4 {at}")).await;
+    let store = Store::open(&location, &store_rules(), run::system_mint()).await.unwrap();
+    opens_once(&store, ticket(link["url"].as_str().unwrap())).await;
+    store.close().await;
 }
 
 /// Every result can be read by a program.

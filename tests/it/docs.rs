@@ -50,7 +50,7 @@ async fn examples(gateway: &TestGateway) -> BTreeMap<String, Example> {
     for area in areas.map(|rest| rest.split_once('"').unwrap().0.to_owned()) {
         for operation in page(area).await.split("<article class=\"operation\" id=\"").skip(1) {
             let (id, rest) = operation.split_once('"').unwrap();
-            let pasted = rest.split("<pre class=\"code\">").skip(1);
+            let pasted = rest.split("<pre class=\"code\" tabindex=\"0\">").skip(1);
             let mut pasted = pasted.map(|code| shown(code.split_once("</pre>").unwrap().0));
             let (curl, python) = (pasted.next().unwrap(), pasted.next().unwrap());
             let is_read = !curl.starts_with("curl -X");

@@ -56,8 +56,9 @@ fn arrows() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         ("smtp", rooms(&["domain", "rules", "shutdown", "telemetry", "tls"])),
         ("webhook", up_to(&["app", "shutdown"])),
         ("http", up_to(&["app", "webhook", "shutdown", "tls"])),
+        ("console", rooms(&["domain", "app", "http"])),
         ("testkit", rooms(&["domain", "app", "shutdown"])),
-        ("run", up_to(&["app", "disk", "webhook", "http", "smtp", "shutdown", "tls"])),
+        ("run", up_to(&["app", "console", "disk", "webhook", "http", "smtp", "shutdown", "tls"])),
         (
             "cli",
             up_to(&["app", "config", "disk", "run", "shutdown", "telemetry", "testkit", "tls"]),
@@ -170,6 +171,10 @@ const FOLDERS_OF_THE_API: Folders = &[
     (
         "table.rs",
         &["error.rs", "verb.rs", "tag.rs", "request", "typed", "operation.rs", "passage", "routes"],
+    ),
+    (
+        "in_process.rs",
+        &["error.rs", "verb.rs", "state.rs", "request", "operation.rs", "passage", "table.rs"],
     ),
     (
         "openapi",
@@ -563,7 +568,13 @@ fn type_arguments_are_told_apart() {
 #[test]
 fn tests_read_answers_of_the_api_in_one_place() {
     for (name, text) in files("tests/it", "rs") {
-        let others = ["house.rs", "support/http.rs", "support/bucket.rs", "support/pebble.rs"];
+        let others = [
+            "house.rs",
+            "support/http.rs",
+            "support/bucket.rs",
+            "support/pebble.rs",
+            "support/webdriver.rs",
+        ];
         if !others.iter().any(|end| name.ends_with(end)) {
             for reading in [".text().await", ".bytes().await", ".json().await", "reqwest::get("] {
                 assert!(!text.contains(reading), "{name} has {reading}: use support::http");

@@ -6,22 +6,26 @@
 //! The one lock, in `usage`, is in memory and never held across an await.
 
 mod caller;
+mod credential;
 mod features;
 pub mod identity;
 pub mod need;
+mod sessions;
 pub mod token;
 mod usage;
 
 use std::sync::Arc;
 
 pub use caller::{Caller, Target, identity_of};
+pub use credential::Credential;
+pub use sessions::{ConsoleLink, LinkError, SignInFrom, SignedIn, Visitor, csrf, csrf_matches};
 
 use crate::domain::account::{Account, AccountType};
 use crate::domain::clock::{Clock, Timestamp};
 use crate::domain::feature::Feature;
-use crate::domain::id::{AccountId, MessageId};
+use crate::domain::id::{AccountId, MessageId, Mint};
 use crate::domain::scope::Scope;
-use crate::rules::{AccessRules, AppRules};
+use crate::rules::{AccessRules, AppRules, ConsoleRules};
 use crate::store::{KeyHolder, Store, StoreError};
 use identity::Level;
 use need::{Effect, Need, TargetType};
@@ -76,7 +80,12 @@ pub enum Denied {
 pub struct Access {
     store: Store,
     clock: Clock,
+    /// Makes the secrets of console sessions.
+    mint: Mint,
     usage: Usage,
+    console: ConsoleRules,
+    /// Most keys in force of one owner.
+    max_keys: u64,
     /// The rules that say which features accounts have by default.
     apps: Arc<AppRules>,
     /// Whether look-ups share one statement with other callers that ask at the same time.
@@ -84,10 +93,19 @@ pub struct Access {
 }
 
 impl Access {
-    /// Uses `clock` for the expiry of keys, and `rules` for how often the use of a key is noted.
-    pub fn new(store: Store, clock: Clock, rules: &AccessRules, apps: Arc<AppRules>) -> Self {
-        let usage = Usage::new(store.clone(), rules.keys.last_used());
-        Self { store, clock, usage, apps, shares_reads: false }
+    /// Uses the clock of `mint` for the expiry of keys, and `rules` for how often the use of a key
+    /// is noted, and how long console sessions last.
+    pub fn new(store: Store, mint: Mint, rules: &AccessRules, apps: Arc<AppRules>) -> Self {
+        Self {
+            usage: Usage::new(store.clone(), rules.keys.last_used()),
+            clock: mint.clock().clone(),
+            console: rules.console,
+            max_keys: rules.keys.max_per_owner,
+            shares_reads: false,
+            store,
+            mint,
+            apps,
+        }
     }
 
     /// Returns a copy for followers of the event log: it uses the connections of `store`, and each
@@ -106,13 +124,16 @@ impl Access {
             true => self.store.key_holder_with_others(hash).await?,
             false => self.store.key_holder(hash).await?,
         };
-        let found = found.ok_or(Denied::NoKey)?;
-        let now = self.clock.now();
-        if found.key.is_expired(now) {
+        self.caller_of(found.ok_or(Denied::NoKey)?, self.clock.now())
+    }
+
+    /// Returns the caller behind a key that is valid but for its expiry, and notes its use.
+    fn caller_of(&self, holder: KeyHolder, now: Timestamp) -> Result<Caller, Denied> {
+        let KeyHolder { key, account, member } = holder;
+        if key.is_expired(now) {
             return Err(Denied::NoKey);
         }
-        self.usage.seen(&found.key, now);
-        let KeyHolder { key, account, member } = found;
+        self.usage.seen(&key, now);
         let level = identity::level(&identity_of(&account, member.as_ref()));
         Ok(Caller { key, account, member, level: level.ok_or(Denied::OutOfScope)? })
     }

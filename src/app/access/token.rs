@@ -1,5 +1,5 @@
-//! The form of API keys and inbound keys: a prefix for the use of the key, and 256 random bits in
-//! base64url.
+//! The form of API keys, inbound keys and secrets of console sessions: a prefix for the use, and 256
+//! random bits in base64url.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
@@ -17,6 +17,8 @@ pub struct Form(&'static str);
 pub const API: Form = Form("gp_");
 /// Inbound keys, in the URLs that providers are given.
 pub const INBOUND: Form = Form("gpi_");
+/// Secrets of console sessions, in cookies, and the tickets of links to the console.
+pub const SESSION: Form = Form("gps_");
 
 /// A hash that no key has.
 pub const NOBODYS: KeyHash = KeyHash([0; 32]);

@@ -42,6 +42,8 @@ pub struct Passed {
     pub requests: u64,
     /// Webhooks whose former secrets were deleted.
     pub secrets: u64,
+    /// Sessions of the web console, and links to it, that expired.
+    pub console_sessions: u64,
     pub batches: u64,
 }
 
@@ -53,6 +55,7 @@ enum Step {
     Requests,
     /// Former secrets of webhooks that sign no more.
     Secrets,
+    ConsoleSessions,
     /// By account and its policy.
     Rows(RetainedKind),
     /// Rows left by deleted accounts. Contacts go after the messages that name them.
@@ -63,6 +66,7 @@ const STEPS: &[Step] = &[
     Step::Arrivals,
     Step::Requests,
     Step::Secrets,
+    Step::ConsoleSessions,
     Step::Rows(RetainedKind::Messages),
     Step::Leavings,
     Step::Rows(RetainedKind::IntakeRecords),
@@ -138,6 +142,7 @@ impl Retention {
             retention.leavings = passed.leavings,
             retention.requests = passed.requests,
             retention.secrets = passed.secrets,
+            retention.console_sessions = passed.console_sessions,
             retention.batches = passed.batches,
             "retention pass: {ended}"
         );
@@ -167,6 +172,7 @@ impl Retention {
                 Step::Arrivals => self.forget_arrivals(steady, passed).await?,
                 Step::Requests => self.forget_requests(steady, passed).await?,
                 Step::Secrets => self.forget_secrets(now, passed).await?,
+                Step::ConsoleSessions => self.delete_console_sessions(now, passed).await?,
                 Step::Rows(kept) => self.delete_rows_by_account(*kept, now, passed).await?,
                 Step::Leavings => self.delete_all_leavings(passed).await?,
             }
@@ -208,6 +214,23 @@ impl Retention {
             passed.batches += u64::from(gone.destinations > 0);
             behind = gone.more_behind;
             if behind.is_none() {
+                return Ok(());
+            }
+            self.pause_between_batches(passed).await?;
+        }
+    }
+
+    async fn delete_console_sessions(
+        &self,
+        now: Timestamp,
+        passed: &mut Passed,
+    ) -> Result<(), Halt> {
+        loop {
+            let gone = self.store.delete_console_sessions(now, self.rows()).await?;
+            let gone = gone.ok_or(Halt::Taken)?;
+            passed.console_sessions += gone;
+            passed.batches += u64::from(gone > 0);
+            if gone < self.rules.pass.batch_rows.into() {
                 return Ok(());
             }
             self.pause_between_batches(passed).await?;

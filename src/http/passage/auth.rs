@@ -9,7 +9,9 @@ use tokio::time::Instant;
 
 use crate::app::access::need::Effect;
 use crate::app::access::{Caller, Denied, token};
+use crate::domain::key::KeyHash;
 use crate::http::error::{Code, Problem};
+use crate::http::limits::rates::RateExceeded;
 use crate::http::passage::observe::Trace;
 use crate::http::request::query;
 use crate::http::state::Http;
@@ -27,23 +29,62 @@ pub(in crate::http) async fn caller(
 ) -> Result<Caller, Problem> {
     let raw_query = parts.uri.query().unwrap_or_default();
     let text = query::token(raw_query);
-    let (text, limits) = (text.as_deref(), &http.limits);
-    let limited = |refused: crate::http::limits::rates::RateExceeded| {
+    let text = text.as_deref();
+    let hash = text.and_then(token::hash);
+    let look_up = http.use_cases.access.caller(text);
+    let found = within_rates(http, RatedClient { hash, from, effect, trace }, look_up).await;
+    found.map_err(|error| match error {
+        Unauthenticated::Denied(Denied::NoKey) => {
+            misplaced(raw_query, &parts.headers).unwrap_or_else(|| Denied::NoKey.into())
+        }
+        error => error.into(),
+    })
+}
+
+/// A client whose credential is looked up.
+pub(crate) struct RatedClient<'c> {
+    /// The hash of the credential; None if it is malformed.
+    pub(crate) hash: Option<KeyHash>,
+    pub(crate) from: IpAddr,
+    pub(crate) effect: Effect,
+    pub(crate) trace: &'c Trace,
+}
+
+/// Why a credential has no caller.
+pub(crate) enum Unauthenticated {
+    Denied(Denied),
+    /// The credential or its address is over its rate.
+    Limited(Box<Problem>),
+}
+
+impl From<Unauthenticated> for Problem {
+    fn from(error: Unauthenticated) -> Self {
+        match error {
+            Unauthenticated::Denied(denied) => denied.into(),
+            Unauthenticated::Limited(problem) => *problem,
+        }
+    }
+}
+
+/// Looks a credential up within the rates of the credential and of its address.
+pub(crate) async fn within_rates<T>(
+    http: &Http,
+    client: RatedClient<'_>,
+    look_up: impl Future<Output = Result<T, Denied>>,
+) -> Result<T, Unauthenticated> {
+    let (RatedClient { hash, from, effect, trace }, limits) = (client, &http.limits);
+    let limited = |refused: RateExceeded| {
         trace.set_quota(refused.quota);
-        *refused.problem
+        Unauthenticated::Limited(refused.problem)
     };
-    let admitted =
-        limits.admit(text.and_then(token::hash), from, effect, Instant::now()).map_err(limited)?;
-    let found = http.use_cases.access.caller(text).await;
+    let admitted = limits.admit(hash, from, effect, Instant::now()).map_err(limited)?;
+    let found = look_up.await;
     match &found {
         Err(Denied::NoKey) => limits.refuse(admitted, Instant::now()),
         Err(Denied::Store(_)) => limits.give_back(admitted, Instant::now()),
         _ => trace.set_quota(limits.count(admitted, Instant::now()).map_err(limited)?),
     }
-    found.map_err(|error| match error {
-        Denied::NoKey => misplaced(raw_query, &parts.headers).unwrap_or_else(|| error.into()),
-        error => error.into(),
-    })
+    found.map_err(Unauthenticated::Denied)
 }
 
 /// Explains a key that is missing, in the wrong place or sent several times; None if it was sent

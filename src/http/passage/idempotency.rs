@@ -24,7 +24,7 @@ use crate::http::request::call::Call;
 use crate::http::state::Http;
 use crate::store::StoreError;
 
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+pub(in crate::http) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 /// Longest key in bytes: enough for any client, and bounds the hashing.
@@ -34,8 +34,8 @@ const LONGEST: usize = 255;
 #[derive(Clone)]
 pub(in crate::http) struct IdempotentRequest {
     pub(in crate::http) once: Once,
-    /// The caller's API key, which decrypts the stored response.
-    pub(in crate::http) token: String,
+    /// The secret of the caller's credential, which decrypts the stored response.
+    pub(in crate::http) secret: String,
     /// The request that carries it out.
     pub(in crate::http) holder: Uuid,
 }
@@ -117,7 +117,7 @@ async fn stored_response(
     http: &Http,
     request: &IdempotentRequest,
 ) -> Result<Option<Response>, Problem> {
-    match http.use_cases.answers.state(&request.once, &request.token).await? {
+    match http.use_cases.answers.state(&request.once, &request.secret).await? {
         RequestState::New => Ok(None),
         RequestState::Answered(kept) => {
             Ok(Some(replay(&kept).ok_or_else(|| Problem::from(StoreError::Repeated))?))
@@ -162,7 +162,7 @@ async fn keep(
         }
     };
     let answers = &http.use_cases.answers;
-    match answers.keep_response(&request.once, request.holder, &request.token, kept).await {
+    match answers.keep_response(&request.once, request.holder, &request.secret, kept).await {
         Ok(true) => {}
         Ok(false) => return Ok(stored_response(http, request).await?.unwrap_or(response)),
         Err(error) => {

@@ -50,8 +50,8 @@ pub(in crate::http) async fn visit(
     from: IpAddr,
     trace: &Trace,
 ) -> Result<Visit, Problem> {
-    let MatchedRequest { operation, path, parts, body } = request;
-    let path = operation.segments(path).unwrap_or_default();
+    let MatchedRequest { operation, segments, parts, body } = request;
+    let path = segments.unwrap_or_default();
     let segment = |name: &str| path.iter().find(|(known, _)| known == name);
     let message = segment("uuid").and_then(|(_, text)| uuid(text)).map(MessageId);
     let filename = segment("filename").map(|(_, text)| text.as_str());

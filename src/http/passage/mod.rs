@@ -2,8 +2,8 @@
 //! `auth` authenticates the caller, `linked` accepts a signed link, `idempotency` makes creations
 //! idempotent, and `perform` runs the steps.
 
-pub(in crate::http) mod auth;
+pub(crate) mod auth;
 pub(in crate::http) mod idempotency;
 pub(in crate::http) mod linked;
-pub(in crate::http) mod observe;
+pub(crate) mod observe;
 pub(in crate::http) mod perform;

@@ -36,9 +36,13 @@ const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
+/// An error of a response that has its page: for the log.
+#[derive(Clone, Debug)]
+pub(crate) struct ShownProblem(pub(crate) Problem);
+
 /// Facts about a request, collected on its way for the log. The first value of each stays.
 #[derive(Clone, Debug, Default)]
-pub(in crate::http) struct Trace(Arc<RequestFacts>);
+pub(crate) struct Trace(Arc<RequestFacts>);
 
 #[derive(Debug, Default)]
 struct RequestFacts {
@@ -64,11 +68,11 @@ impl Trace {
         self.0.operation.get_or_init(|| operation);
     }
 
-    pub(in crate::http) fn set_route(&self, route: &'static str) {
+    pub(crate) fn set_route(&self, route: &'static str) {
         self.0.route.get_or_init(|| route);
     }
 
-    pub(in crate::http) fn set_client(&self, client: IpAddr) {
+    pub(crate) fn set_client(&self, client: IpAddr) {
         self.0.from.get_or_init(|| client);
     }
 
@@ -101,9 +105,11 @@ pub(in crate::http) async fn observe(
         Ok(Err(panic)) => Problem::internal(format!("a handler panicked: {panic}")).into_response(),
         Err(_) => Problem::unavailable("the request took too long").into_response(),
     };
-    let problem = response.extensions_mut().remove::<Problem>();
+    let mut problem = response.extensions_mut().remove::<Problem>();
     if let Some(problem) = &problem {
         write_problem(problem, id, &http.rules, &mut response);
+    } else if let Some(ShownProblem(shown)) = response.extensions_mut().remove() {
+        problem = Some(shown);
     }
     set_common_headers(id, response.headers_mut());
     if let Some(quota) = trace.0.quota.get() {

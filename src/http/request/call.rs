@@ -8,7 +8,7 @@ use axum::http::header::{HeaderName, HeaderValue};
 
 use crate::app::access::identity::Level;
 use crate::app::access::need::{Need, TargetType};
-use crate::app::access::{Caller, Denied, Target};
+use crate::app::access::{Caller, Credential, Denied, Target};
 use crate::app::agents::Agents;
 use crate::app::apps::Apps;
 use crate::app::computers::Computers;
@@ -55,16 +55,16 @@ pub struct Call {
 /// The inputs needed to check caller and rights again.
 #[derive(Clone)]
 pub(in crate::http) struct AccessCheck {
-    pub(in crate::http) token: String,
+    pub(in crate::http) credential: Credential,
     pub(in crate::http) named: Option<AccountId>,
     pub(in crate::http) need: Need,
 }
 
 impl AccessCheck {
-    /// Checks the key and the target again, as at the beginning of the request.
+    /// Authenticates the caller and checks the target again, as at the beginning of the request.
     pub(in crate::http) async fn repeat(&self, http: &Http) -> Result<(Caller, Target), Denied> {
         let access = &http.use_cases.followers;
-        let caller = access.caller(Some(&self.token)).await?;
+        let caller = access.authenticate(&self.credential).await?;
         let target = access.target(&caller, self.named, self.need).await?;
         Ok((caller, target))
     }

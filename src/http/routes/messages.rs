@@ -4,6 +4,7 @@ use axum::http::header::{HeaderName, HeaderValue};
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::app::mailbox::record::MessageRecord;
 use crate::domain::id::{MessageId, ThreadId};
@@ -75,6 +76,29 @@ pub async fn recent(call: Call, request: Recent) -> Result<WithHeaders<Records>,
     page.until = mailbox.end_of_recent(scope, &page, call.http.rules.limits.max_walk).await?;
     let part = |part: Page| async move { mailbox.recent(scope, &part).await };
     Records::page(&page::read(&call, page, part, row).await?, &call)
+}
+
+/// Shows a message
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Show {
+    /// The message.
+    uuid: Id,
+}
+
+/// The message, as lists show it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(inline)]
+pub struct OneRecord(#[schemars(with = "MessageRecord<'static>")] Box<RawValue>);
+
+successes! { OneRecord = OK "The message.", bare; }
+
+pub async fn show(call: Call, request: Show) -> Result<OneRecord, Problem> {
+    let (mailbox, scope) = (&call.http.use_cases.mailbox, &call.target.scope);
+    let message = mailbox.message(scope, MessageId(request.uuid.0)).await?;
+    let message = message.ok_or_else(|| Problem::not_found("message"))?;
+    let record = to_raw_value(&MessageRecord::of(&message)).map_err(Problem::internal)?;
+    Ok(OneRecord(record))
 }
 
 /// Lists the messages of a room

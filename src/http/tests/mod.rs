@@ -53,13 +53,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use axum::Router;
 use bytes::Bytes;
 use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 
 use self::letters::{mail, record};
-pub(super) use self::reply::Reply;
+pub(crate) use self::reply::Reply;
 use crate::app::access::Access;
 use crate::app::agents::Agents;
 use crate::app::apps::Apps;
@@ -74,6 +75,7 @@ use crate::app::mailbox::links::Links;
 use crate::app::relay::Relays;
 use crate::app::tenancy::{Claiming, Invitation, Tenancy};
 use crate::app::vault::Vault;
+use crate::console::{self, Console};
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
 use crate::domain::clock::{Clock, Timestamp};
@@ -107,25 +109,25 @@ use crate::verify::{Authenticator, Servers};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// One account of the house, by its short name.
-pub(super) struct Resident {
-    pub(super) account: Account,
-    pub(super) token: String,
+pub(crate) struct Resident {
+    pub(crate) account: Account,
+    pub(crate) token: String,
 }
 
 /// A running API over a store of its own.
-pub(super) struct House {
-    pub(super) residents: BTreeMap<&'static str, Resident>,
-    pub(super) address: SocketAddr,
-    pub(super) tenancy: Tenancy,
-    pub(super) store: Store,
-    pub(super) http: Arc<Http>,
-    pub(super) shutdown: Shutdown,
+pub(crate) struct House {
+    pub(crate) residents: BTreeMap<&'static str, Resident>,
+    pub(crate) address: SocketAddr,
+    pub(crate) tenancy: Tenancy,
+    pub(crate) store: Store,
+    pub(crate) http: Arc<Http>,
+    pub(crate) shutdown: Shutdown,
     mint: Mint,
     _folder: tempfile::TempDir,
 }
 
 /// Name, parent, type of each account.
-pub(super) const TREE: &[(&str, &str, AccountType)] = &[
+pub(crate) const TREE: &[(&str, &str, AccountType)] = &[
     ("partner", "", AccountType::Partner),
     ("reseller1", "partner", AccountType::Reseller),
     ("reseller2", "partner", AccountType::Reseller),
@@ -143,7 +145,13 @@ const UNLIMITED: &str = "[rates]\nreads_per_minute = 0\nwrites_per_minute = 0\n\
                          keyless_per_minute = 0\ndenied_seconds = 1\n";
 
 /// An id that no account has.
-pub(super) const NOBODY: i64 = 9_007_199_254_740_991;
+pub(crate) const NOBODY: i64 = 9_007_199_254_740_991;
+
+/// The router of a gateway that serves a console.
+fn whole_router(http: &Arc<Http>) -> Router {
+    let console = console::router(Console::new(Arc::clone(http), false));
+    router(Arc::clone(http), Some(console))
+}
 
 fn mint() -> Mint {
     let now = AtomicI64::new(1_795_000_000_000);
@@ -168,19 +176,19 @@ fn relays(store: &Store, vault: &Vault, mint: &Mint, (rules, guard): (&Rules, &G
 }
 
 impl House {
-    pub(super) async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         Self::with("").await
     }
 
     /// A house whose `access.toml` is overridden by `rules`.
-    pub(super) async fn with(rules: &str) -> Self {
+    pub(crate) async fn with(rules: &str) -> Self {
         // This DNS has no names.
         let dns = DnsServer::start(Zone::default(), Shutdown::default()).await.unwrap();
         Self::asking(dns.addr(), rules).await
     }
 
     /// Builds a house with this DNS server, which is asked again after two seconds.
-    pub(super) async fn asking(dns: SocketAddr, rules: &str) -> Self {
+    pub(crate) async fn asking(dns: SocketAddr, rules: &str) -> Self {
         let mut house = Self::empty(dns, rules).await;
         house.residents = move_in(&house.tenancy).await;
         house
@@ -212,8 +220,8 @@ impl House {
         let guard = Guard::new(vec!["127.0.0.0/8".parse().unwrap()], &rules.webhooks);
         let relays = relays(&store, &vault, &mint, (&rules, &guard));
         let woken = (relays.clone(), Arc::new(events.clone()) as _);
-        let clock = mint.clock().clone();
-        let access = Access::new(store.clone(), clock, &access_rules, Arc::clone(&app_rules));
+        let access =
+            Access::new(store.clone(), mint.clone(), &access_rules, Arc::clone(&app_rules));
         let use_cases = UseCases {
             inbound: inbound::of(&store, &rules, &dns, woken),
             relays,
@@ -247,7 +255,7 @@ impl House {
         let http = Arc::new(http.ending_with(shutdown.clone()));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (router, served) = (router(Arc::clone(&http)), Arc::clone(&http));
+        let (router, served) = (whole_router(&http), Arc::clone(&http));
         shutdown.spawn(serve(listener, router, served, shutdown.clone(), None));
         let (audit, stop) = (http.use_cases.audit.clone(), shutdown.clone());
         shutdown.spawn(async move { audit.run(stop.soft()).await });
@@ -258,7 +266,7 @@ impl House {
     }
 
     /// Makes a member of `account` that is restricted to these Agents, with a key of its own.
-    pub(super) async fn join(
+    pub(crate) async fn join(
         &mut self,
         name: &'static str,
         account: &str,
@@ -281,25 +289,25 @@ impl House {
     }
 
     /// The time by the house's clock.
-    pub(super) fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         self.mint.clock().now()
     }
 
-    pub(super) fn id(&self, name: &str) -> AccountId {
+    pub(crate) fn id(&self, name: &str) -> AccountId {
         self.residents[name].account.id
     }
 
-    pub(super) fn token(&self, name: &str) -> &str {
+    pub(crate) fn token(&self, name: &str) -> &str {
         &self.residents[name].token
     }
 
     /// `GET` with the key of `caller`; `path` is below the base and may have a query.
-    pub(super) async fn get(&self, caller: &str, path: &str) -> Reply {
+    pub(crate) async fn get(&self, caller: &str, path: &str) -> Reply {
         self.call(caller, "GET", path, None).await
     }
 
     /// A request with the key of `caller`, and with a JSON body if there is one.
-    pub(super) async fn call(
+    pub(crate) async fn call(
         &self,
         caller: &str,
         method: &str,
@@ -312,7 +320,7 @@ impl House {
         self.send(method, &target, body.as_deref().map(|body| ("application/json", body))).await
     }
 
-    pub(super) async fn send(
+    pub(crate) async fn send(
         &self,
         method: &str,
         target: &str,
@@ -332,7 +340,7 @@ impl House {
 
     /// A request with the key of `caller`, with these lines in its header section (each ends with
     /// CRLF), and with a JSON body if there is one.
-    pub(super) async fn exact(
+    pub(crate) async fn exact(
         &self,
         caller: &str,
         (method, path): (&str, &str),
@@ -353,14 +361,14 @@ impl House {
     }
 
     /// Sends these bytes and reads to the end of the connection.
-    pub(super) async fn exchange(&self, request: &[u8]) -> Reply {
+    pub(crate) async fn exchange(&self, request: &[u8]) -> Reply {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(request).await.unwrap();
         Reply::to(request, &mut stream).await
     }
 
     /// Puts an accepted message into an Agent's mailbox; `part` is the number of its attachment.
-    pub(super) async fn receive(&self, agent: &str, raw: &str, part: u32) -> Received {
+    pub(crate) async fn receive(&self, agent: &str, raw: &str, part: u32) -> Received {
         let account = self.residents[agent].account.clone();
         let address = Address::parse(&format!("{agent}@partner.example")).unwrap();
         let sender = Address::parse("boss@good.example").unwrap();
@@ -420,13 +428,13 @@ impl House {
     }
 
     /// Returns the deliveries of a webhook, the newest first.
-    pub(super) async fn made_for(&self, webhook: DestinationId) -> Vec<DeliveryRecord> {
+    pub(crate) async fn made_for(&self, webhook: DestinationId) -> Vec<DeliveryRecord> {
         let page = Page { limit: 100, from: None, until: None };
         self.store.deliveries(webhook, &DeliveryFilter::default(), &page, 100).await.unwrap()
     }
 
     /// Makes an attempt, with this outcome, at every delivery that is due.
-    pub(super) async fn attempt(
+    pub(crate) async fn attempt(
         &self,
         (status, response): (Option<u16>, &[u8]),
         outcome: Outcome,
@@ -449,12 +457,12 @@ impl House {
     }
 
     /// Makes the last attempt at every delivery that is due.
-    pub(super) async fn give_up(&self) {
+    pub(crate) async fn give_up(&self) {
         assert!(self.attempt((Some(500), b"broken"), Outcome::Exhausted).await > 0);
     }
 
     /// Stores the record of mail that was not accepted.
-    pub(super) async fn refuse(&self, owner: &str, verdict: Verdict) -> IntakeId {
+    pub(crate) async fn refuse(&self, owner: &str, verdict: Verdict) -> IntakeId {
         let record = record(&self.mint, &self.residents[owner].account, verdict, None);
         let id = record.id;
         self.commit(Intake { record, accepted: None }).await;
@@ -468,11 +476,11 @@ impl House {
 }
 
 /// The rows of a received message.
-pub(super) struct Received {
-    pub(super) message: MessageId,
-    pub(super) intake: IntakeId,
-    pub(super) room: Room,
-    pub(super) session: SessionKey,
+pub(crate) struct Received {
+    pub(crate) message: MessageId,
+    pub(crate) intake: IntakeId,
+    pub(crate) room: Room,
+    pub(crate) session: SessionKey,
 }
 
 async fn move_in(tenancy: &Tenancy) -> BTreeMap<&'static str, Resident> {

@@ -10,19 +10,19 @@ use crate::http::tests::{PATIENCE, canary, described};
 
 /// An answer, as it came over the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::http) struct Reply {
-    pub(in crate::http) status: u16,
+pub(crate) struct Reply {
+    pub(crate) status: u16,
     /// By lower-case name.
-    pub(in crate::http) headers: BTreeMap<String, String>,
-    pub(in crate::http) body: Vec<u8>,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Reply {
-    pub(in crate::http) async fn read(stream: &mut TcpStream) -> Self {
+    pub(crate) async fn read(stream: &mut TcpStream) -> Self {
         Self::to(b"", stream).await
     }
 
-    pub(in crate::http) async fn to(request: &[u8], stream: &mut TcpStream) -> Self {
+    pub(crate) async fn to(request: &[u8], stream: &mut TcpStream) -> Self {
         let mut octets = Vec::new();
         let reading = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut octets));
         reading.await.expect("the connection ends in time").unwrap();
@@ -30,7 +30,7 @@ impl Reply {
     }
 
     /// Parses a complete answer to this request.
-    pub(in crate::http) fn parse(request: &[u8], octets: &[u8]) -> Self {
+    pub(crate) fn parse(request: &[u8], octets: &[u8]) -> Self {
         canary::note(request);
         let made_by = canary::shows(request, octets.starts_with(b"HTTP/1.1 2"));
         canary::keep("answer", octets, made_by);
@@ -47,17 +47,17 @@ impl Reply {
         reply
     }
 
-    pub(in crate::http) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    pub(in crate::http) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
     /// The body of a success with this status.
     #[track_caller]
-    pub(in crate::http) fn success(&self, status: u16) -> Value {
+    pub(crate) fn success(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text());
         self.carries_what_every_answer_carries();
         let body = self.json();
@@ -68,7 +68,7 @@ impl Reply {
 
     /// Checks the shape of an error, and that its text says `words`.
     #[track_caller]
-    pub(in crate::http) fn problem(&self, status: u16, code: &str, words: &str) {
+    pub(crate) fn problem(&self, status: u16, code: &str, words: &str) {
         assert_eq!(self.status, status, "{}", self.text());
         self.carries_what_every_answer_carries();
         assert_eq!(self.headers["content-type"], "application/problem+json");
@@ -85,13 +85,13 @@ impl Reply {
     }
 
     /// The texts of a list of messages.
-    pub(in crate::http) fn texts(&self) -> Vec<String> {
+    pub(crate) fn texts(&self) -> Vec<String> {
         let text = |record: &Value| record["message"].as_str().unwrap().to_owned();
         self.json().as_array().unwrap().iter().map(text).collect()
     }
 
     /// The path of a link, below the base.
-    pub(in crate::http) fn link(&self, relation: &str) -> Option<String> {
+    pub(crate) fn link(&self, relation: &str) -> Option<String> {
         let links = self.headers.get("link")?;
         let link = links.split(", ").find(|link| link.ends_with(&format!("rel=\"{relation}\"")))?;
         let target = link.strip_prefix('<')?.split_once('>')?.0;
@@ -99,7 +99,7 @@ impl Reply {
     }
 
     #[track_caller]
-    pub(in crate::http) fn carries_what_every_answer_carries(&self) {
+    pub(crate) fn carries_what_every_answer_carries(&self) {
         for (name, expected) in [
             ("cache-control", "no-store"),
             ("referrer-policy", "no-referrer"),

@@ -44,6 +44,8 @@ const ERASED: &str = "INSERT INTO erasures (subject, kind, asked_at)
 const STOPPED: &[&str] = &[
     "UPDATE keys SET revoked_at = $1
      WHERE revoked_at IS NULL AND account_id IN (SELECT account FROM given)",
+    // After the keys, whose rows a new session locks: none is added behind this.
+    "DELETE FROM console_sessions WHERE account_id IN (SELECT account FROM given)",
     "UPDATE members SET removed_at = $1
      WHERE removed_at IS NULL AND account_id IN (SELECT account FROM given)",
     // Waiting deliveries are cancelled later; secrets are deleted now.

@@ -66,57 +66,15 @@ impl Base {
         act: Act<'_>,
     ) -> Result<KeyInsertion, StoreError> {
         transact!(self, async |tx| {
-            gates::take_turn(&mut tx, "keys", key.owner().id()).await?;
-            if !owner_exists(&mut tx, key.owner()).await? {
-                return Ok(KeyInsertion::NoOwner);
+            let outcome = insert(&mut tx, key, hash, most, act).await?;
+            if outcome == KeyInsertion::Inserted {
+                // Without the key itself.
+                let changes = creation(key);
+                let note = Note::new(key.account, Deed::KeyCreated, &key.id, &changes);
+                audit::note(&mut tx, self.mint(), act, note).await?;
+                tx.commit().await?;
             }
-            if let Who::Key { key: maker, .. } = &act.by.who {
-                let maker = sql("SELECT id FROM keys WHERE id = $1 AND revoked_at IS NULL")
-                    .locking("FOR SHARE")
-                    .bind(maker.0)
-                    .fetch_optional(tx.on())
-                    .await?;
-                if maker.is_none() {
-                    return Ok(KeyInsertion::NoMaker);
-                }
-            }
-            // Marks expired keys as revoked: the index of the count does not know the time.
-            let mut expired = sql("UPDATE keys SET revoked_at = expires_at");
-            push_owner(&mut expired, key.owner());
-            expired.push(" AND expires_at <= ").push_value(act.at);
-            expired.execute(tx.on()).await?;
-            let mut valid = sql("SELECT COUNT(*) AS valid FROM keys");
-            push_owner(&mut valid, key.owner());
-            let row = valid.fetch_one(tx.on()).await?;
-            if (Columns { table: "keys", row: &row }).count("valid")? >= most {
-                return Ok(KeyInsertion::TooMany);
-            }
-            sql(
-                "INSERT INTO keys (id, account_id, member_id, hash, last_four, purpose, created_at,
-                               expires_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-            )
-            .bind(key.id.0)
-            .bind(key.account)
-            .bind(key.member.map(MemberId::get))
-            .bind(hash.0.as_slice())
-            .bind(key.last_four.clone())
-            .bind(key.purpose.clone())
-            .bind(key.created_at)
-            .bind(key.expires_at.map(Timestamp::millis))
-            .execute(tx.on())
-            .await?;
-            // Without the key itself.
-            let mut changes = vec![
-                Change::made("purpose", &key.purpose),
-                Change::made("lastFour", &key.last_four),
-            ];
-            changes.extend(key.member.map(|member| Change::made("memberId", member)));
-            changes.extend(key.expires_at.map(|end| Change::made("expiresAt", end)));
-            let note = Note::new(key.account, Deed::KeyCreated, &key.id, &changes);
-            audit::note(&mut tx, self.mint(), act, note).await?;
-            tx.commit().await?;
-            Ok(KeyInsertion::Inserted)
+            Ok(outcome)
         })
     }
 
@@ -212,6 +170,69 @@ impl Base {
     }
 }
 
+/// Inserts a key, unless something forbids it; the caller notes it in the audit log.
+pub async fn insert(
+    tx: &mut Transaction,
+    key: &Key,
+    hash: KeyHash,
+    most: u64,
+    act: Act<'_>,
+) -> Result<KeyInsertion, StoreError> {
+    gates::take_turn(tx, "keys", key.owner().id()).await?;
+    if !owner_exists(tx, key.owner()).await? {
+        return Ok(KeyInsertion::NoOwner);
+    }
+    if let Who::Key { key: maker, .. } = &act.by.who
+        && !is_unrevoked(tx, *maker).await?
+    {
+        return Ok(KeyInsertion::NoMaker);
+    }
+    // Marks expired keys as revoked: the index of the count does not know the time.
+    let mut expired = sql("UPDATE keys SET revoked_at = expires_at");
+    push_owner(&mut expired, key.owner());
+    expired.push(" AND expires_at <= ").push_value(act.at);
+    expired.execute(tx.on()).await?;
+    let mut valid = sql("SELECT COUNT(*) AS valid FROM keys");
+    push_owner(&mut valid, key.owner());
+    let row = valid.fetch_one(tx.on()).await?;
+    if (Columns { table: "keys", row: &row }).count("valid")? >= most {
+        return Ok(KeyInsertion::TooMany);
+    }
+    sql("INSERT INTO keys (id, account_id, member_id, hash, last_four, purpose, created_at,
+                           expires_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)")
+    .bind(key.id.0)
+    .bind(key.account)
+    .bind(key.member.map(MemberId::get))
+    .bind(hash.0.as_slice())
+    .bind(key.last_four.clone())
+    .bind(key.purpose.clone())
+    .bind(key.created_at)
+    .bind(key.expires_at.map(Timestamp::millis))
+    .execute(tx.on())
+    .await?;
+    Ok(KeyInsertion::Inserted)
+}
+
+/// Returns the fields of a new key for the audit log.
+pub fn creation(key: &Key) -> Vec<Change> {
+    let mut changes =
+        vec![Change::made("purpose", &key.purpose), Change::made("lastFour", &key.last_four)];
+    changes.extend(key.member.map(|member| Change::made("memberId", member)));
+    changes.extend(key.expires_at.map(|end| Change::made("expiresAt", end)));
+    changes
+}
+
+/// Whether the key was not revoked. Locks it: a revocation waits until the transaction ends.
+pub async fn is_unrevoked(tx: &mut Transaction, id: KeyId) -> Result<bool, StoreError> {
+    let found = sql("SELECT id FROM keys WHERE id = $1 AND revoked_at IS NULL")
+        .locking("FOR SHARE")
+        .bind(id.0)
+        .fetch_optional(tx.on())
+        .await?;
+    Ok(found.is_some())
+}
+
 /// Whether the owner of a new key exists. Locks a member: its removal waits, and revokes the key.
 async fn owner_exists(tx: &mut Transaction, owner: KeyOwner) -> Result<bool, StoreError> {
     let query = match owner {
@@ -226,7 +247,7 @@ async fn owner_exists(tx: &mut Transaction, owner: KeyOwner) -> Result<bool, Sto
 /// The columns that [`holder`] reads besides those of the account.
 pub const HOLDER_COLUMNS: &str =
     "keys.id AS key_id, keys.account_id, member_id, last_four, purpose,
-     keys.created_at AS key_created_at, expires_at, last_used_at, revoked_at,
+     keys.created_at AS key_created_at, keys.expires_at, last_used_at, revoked_at,
      email, role, permitted, members.created_at AS member_created_at";
 
 /// Joins the holders to `keys`, and leaves out keys that are not valid.

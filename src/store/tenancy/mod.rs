@@ -1,4 +1,5 @@
-//! Accounts with their addresses, domains, keys, members, policies and relays, and the audit log.
+//! Accounts with their addresses, domains, keys, console sessions, members, policies and relays, and
+//! the audit log.
 //!
 //! A change and its audit entry are one transaction (`audit.rs`). On PostgreSQL it locks in this
 //! order: the queue of its kind and owner, gates of accounts, gates of domains, rows, and last the
@@ -13,6 +14,7 @@ pub mod accounts;
 pub mod addresses;
 pub mod app_rows;
 pub mod audit;
+pub mod console_sessions;
 pub mod directory;
 pub mod domains;
 pub mod idempotency;

@@ -185,6 +185,15 @@ impl Base {
         retry_conflicts!(self.delete_past(expired_arrivals(), now, limit))
     }
 
+    /// Deletes up to `limit` expired console sessions; None while another gateway deletes.
+    pub async fn delete_console_sessions(
+        &self,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Option<u64>, StoreError> {
+        retry_conflicts!(self.delete_past(expired_console_sessions(), now, limit))
+    }
+
     /// Runs a statement that deletes up to $2 rows that expired by $1.
     pub(in crate::store) async fn delete_past(
         &self,
@@ -212,6 +221,18 @@ fn expired_arrivals() -> Statement {
              SELECT agent_id, key FROM arrivals WHERE expires_at <= $1
              ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)
          DELETE FROM arrivals WHERE (agent_id, key) IN (SELECT agent_id, key FROM gone)",
+    )
+}
+
+/// Skips a ticket that another transaction is opening at this moment.
+fn expired_console_sessions() -> Statement {
+    sql("DELETE FROM console_sessions WHERE id IN (
+             SELECT id FROM console_sessions WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)")
+    .on_postgres(
+        "WITH gone AS MATERIALIZED (
+             SELECT id FROM console_sessions WHERE expires_at <= $1
+             ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+         DELETE FROM console_sessions WHERE id IN (SELECT id FROM gone)",
     )
 }
 

@@ -26,6 +26,7 @@ use gatepost::store::{
 use uuid::Uuid;
 
 use super::apps;
+use super::console_sessions;
 use super::keys::{keep, key};
 use super::members::member;
 use super::scene::{
@@ -198,7 +199,8 @@ async fn change(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static st
         }
         18 => drop(super::relays::add(scene, agent, act).await),
         19 => drop(store.remove_relay(agent.id, RelayType::Smtp, act).await.unwrap()),
-        20 => {
+        20 => console_sessions::end_all(store, act).await,
+        21 => {
             let deleting = store.delete_account(organization.id, true, 9, account_record, act);
             deleting.await.unwrap();
         }
@@ -223,6 +225,7 @@ async fn change(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static st
         17 => ("erase_contact", 1),
         18 => ("put_relay", 1),
         19 => ("remove_relay", 1),
+        20 => ("end_console_session", 1),
         // Two Agents of the scene, one of the test, and their organization.
         _ => ("delete_account", 4),
     })
@@ -255,7 +258,10 @@ async fn every_change_leaves_its_entry(kind: Kind) {
     assert_eq!(second.role, Role::Admin, "somebody must stay");
     assert_eq!(entries().await, before + 6, "an account, a key, two members, two changes");
     before += 6;
-    made.extend(["create_account", "insert_key", "insert_member"]);
+    console_sessions::open_link(&scene.store, &scene.other).await;
+    assert_eq!(entries().await, before + 2, "a key, and its link");
+    before += 2;
+    made.extend(["create_account", "insert_key", "insert_member", "add_console_link"]);
     made.extend(["update_member", "remove_member"]);
     let who = Who::Key {
         key: KeyId(Uuid::from_u128(9)),

@@ -217,6 +217,7 @@ async fn people(scene: &Scene) {
             }
         }
     }
+    super::console_sessions::exercise(scene, &one).await;
     store.member(one.id).await.unwrap();
     store.account_or_member(agent.id).await.unwrap();
     store.account_or_member_with_others(agent.id).await.unwrap();

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use gatepost::domain::account::Account;
 use gatepost::domain::audit::{Actor, Who};
 use gatepost::domain::id::{AccountId, KeyId, LARGEST_USER_ID, MemberId};
-use gatepost::domain::key::{Key, KeyHash, KeyOwner};
+use gatepost::domain::key::{Key, KeyHash, KeyOwner, SessionHash};
 use gatepost::domain::member::Member;
 use gatepost::store::{AuditFilter, KeyHolder, KeyInsertion, NamedKey, RevocableKeys, Store};
 use tokio::task::JoinSet;
@@ -167,6 +167,7 @@ async fn a_look_up_is_the_same_statement_whatever_the_key(kind: Kind) {
     keep(store, &expired, 3).await;
     keep(store, &revoked, 4).await;
     store.revoke_key(NamedKey::Id(revoked.id), RevocableKeys::All, by(at(1))).await.unwrap();
+    super::console_sessions::begin(store, &key(agent, None), [5, 6, 7]).await;
     LazyLock::force(&SECOND);
     let asked = Asked::default();
     let subscriber = tracing_subscriber::registry().with(asked.clone());
@@ -180,14 +181,18 @@ async fn a_look_up_is_the_same_statement_whatever_the_key(kind: Kind) {
     for hash in hashes.into_iter().chain([near(0), near(2)]) {
         store.key_holder(hash).await.unwrap();
     }
+    // Nor does which secret of a session is guessed.
+    for octet in [5, 6, 7, 8] {
+        store.console_session(SessionHash([octet; 32]), at(1)).await.unwrap();
+    }
     // Nor does whose id is asked for: an account's, a member's, nobody's.
     for id in [agent.id.get(), someone.id.get(), LARGEST_USER_ID] {
         store.account_or_member(AccountId::new(id).unwrap()).await.unwrap();
     }
     drop(listening);
     let asked = asked.0.lock().unwrap();
-    assert_eq!(asked.len(), 10, "{asked:#?}");
-    for alike in [&asked[..7], &asked[7..]] {
+    assert_eq!(asked.len(), 14, "{asked:#?}");
+    for alike in [&asked[..7], &asked[7..11], &asked[11..]] {
         assert!(alike.iter().all(|one| *one == alike[0]), "{asked:#?}");
     }
 }

@@ -3,6 +3,7 @@
 pub mod attempts;
 pub mod audit;
 pub mod authority;
+pub mod browser;
 pub mod bucket;
 pub mod canary;
 pub mod cluster;
@@ -26,6 +27,7 @@ pub mod session;
 pub mod site;
 pub mod sources;
 pub mod tls_postgres;
+pub mod webdriver;
 
 use std::net::SocketAddr;
 use std::ops::Deref;
@@ -306,6 +308,7 @@ fn settings(location: &Location, rules: Rules, dns: SocketAddr) -> Settings {
         tls: TlsSettings::default(),
         trusted_proxy: Vec::new(),
         cors_origin: Vec::new(),
+        console: true,
     }
 }
 

@@ -30,7 +30,7 @@ pub async fn gatepost(folder: &Path, arguments: &[&str]) -> Output {
 
 /// Keeps what a command with these arguments said.
 pub fn keep(arguments: &[&str], output: &Output) {
-    let makes = ["create", "invite", "rotate"].iter().any(|word| arguments.contains(word));
+    let makes = ["create", "invite", "link", "rotate"].iter().any(|word| arguments.contains(word));
     let shows = matches!(arguments, ["init", ..]) || makes && arguments.first() != Some(&"account");
     let what = format!("{arguments:?}");
     let made_by = (shows && output.status.success()).then_some(what.as_bytes());

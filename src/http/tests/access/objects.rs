@@ -136,6 +136,7 @@ const THINGS: &[Thing] = &[
         no_config,
         404,
     ),
+    thing("GET /message/{uuid}", Place::Path, message, no_uuid, 404),
     thing("GET /messages/{uuid}/raw", Place::Path, message, no_uuid, 404),
     thing("GET /media/{uuid}/{filename}", Place::Path, message, no_uuid, 404),
     thing("GET /messages/{roomId}", Place::Path, room, no_room, 404),

@@ -1,0 +1,163 @@
+//! Refused and deferred mail: by reason over time, by sender and by domain.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use askama::Template;
+
+use super::filters;
+use super::frame::{Frame, Section};
+use super::shapes::{Record, Records};
+use super::visit::{Answer, Visit};
+use crate::domain::reason::Reason;
+use crate::http::error::Problem;
+
+/// Most records that one page reads, the newest: ten pages of the API.
+const MOST: usize = 1_000;
+const ROWS: usize = 200;
+/// Bars of the chart, each a part of the period.
+const BARS: usize = 48;
+/// Width and height of the chart, in its own units.
+const BAR: usize = 10;
+const HEIGHT: u64 = 80;
+
+/// The periods to choose from, in hours.
+const PERIODS: &[Period] = &[
+    Period { name: "hour", words: "Last hour", hours: 1 },
+    DAY,
+    Period { name: "week", words: "Last 7 days", hours: 24 * 7 },
+    Period { name: "month", words: "Last 30 days", hours: 24 * 30 },
+];
+
+/// The period without a choice.
+const DAY: Period = Period { name: "day", words: "Last 24 hours", hours: 24 };
+
+struct Period {
+    name: &'static str,
+    words: &'static str,
+    hours: u64,
+}
+
+/// Records that have something in common.
+struct Group {
+    name: String,
+    count: u64,
+    /// The meaning of a reason; empty for other groups.
+    about: &'static str,
+}
+
+/// A bar of the chart.
+struct Bar {
+    x: usize,
+    y: u64,
+    height: u64,
+    count: u64,
+}
+
+#[derive(Template)]
+#[template(path = "refused.html", config = "src/console/templates/askama.toml")]
+struct RefusedPage {
+    frame: Frame,
+    period: &'static Period,
+    periods: &'static [Period],
+    since: String,
+    total: u64,
+    /// Whether there are more records than were read.
+    is_cut: bool,
+    bars: Vec<Bar>,
+    reasons: Vec<Group>,
+    senders: Vec<Group>,
+    domains: Vec<Group>,
+}
+
+/// Shows the groups of a period.
+pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
+    let frame = visit.frame(Section::Refused).await?;
+    let named = PERIODS.iter().find(|period| period.name == visit.query.get("period"));
+    let period = named.unwrap_or(&DAY);
+    let lasts = Duration::from_secs(period.hours * 3_600);
+    let now = visit.console.http.mint.clock().now();
+    let begin = now.minus(lasts);
+    let since = begin.to_string();
+    let mut records = Vec::new();
+    let mut is_cut = false;
+    for verdict in ["refused", "deferred"] {
+        is_cut |= read(&visit, verdict, &since, &mut records).await?;
+    }
+    let step = Duration::from_secs(period.hours * 3_600 / 48).as_millis();
+    let bars = bars(&records, begin.millis(), i64::try_from(step).unwrap_or(i64::MAX));
+    let by = |name: fn(&Record) -> String| groups(&records, name);
+    let reasons = by(|record| record.reason.clone().unwrap_or_default());
+    let senders = by(|record| record.from().to_owned());
+    let domains = by(|record| record.from().rsplit('@').next().unwrap_or_default().to_owned());
+    let total = records.iter().map(|record| record.count).sum();
+    let periods = PERIODS;
+    Answer::page(&RefusedPage {
+        frame,
+        period,
+        periods,
+        since,
+        total,
+        is_cut,
+        bars,
+        reasons,
+        senders,
+        domains,
+    })
+}
+
+/// Reads the newest records with this verdict. Returns whether there are more.
+async fn read(
+    visit: &Visit,
+    verdict: &str,
+    since: &str,
+    into: &mut Vec<Record>,
+) -> Result<bool, Problem> {
+    let most = into.len() + MOST / 2;
+    let mut before = String::new();
+    loop {
+        let asked = visit.on("listIntakeRecords").with("verdict", verdict).with("limit", ROWS);
+        let page: Records = visit.ask(asked.with("since", since).with("before", before)).await?;
+        into.extend(page.intake);
+        let Some(next) = page.next else { return Ok(false) };
+        if into.len() >= most {
+            return Ok(true);
+        }
+        before = next;
+    }
+}
+
+/// The twelve largest groups of records by name.
+fn groups(records: &[Record], name: fn(&Record) -> String) -> Vec<Group> {
+    let mut counts = BTreeMap::<String, u64>::new();
+    for record in records {
+        *counts.entry(name(record)).or_default() += record.count;
+    }
+    let group = |(name, count): (String, u64)| {
+        let about = name.parse::<Reason>().map_or("", Reason::explanation);
+        Group { name, count, about }
+    };
+    let mut groups: Vec<Group> = counts.into_iter().map(group).collect();
+    groups.sort_by(|one, other| other.count.cmp(&one.count).then(one.name.cmp(&other.name)));
+    groups.truncate(12);
+    groups
+}
+
+/// Counts records by part of the period.
+fn bars(records: &[Record], begin: i64, step: i64) -> Vec<Bar> {
+    let mut counts = vec![0; BARS];
+    for record in records {
+        let Ok(at) = record.date.parse::<jiff::Timestamp>() else { continue };
+        let place = (at.as_millisecond() - begin).div_euclid(step);
+        let place = usize::try_from(place).unwrap_or(0).min(BARS - 1);
+        if let Some(count) = counts.get_mut(place) {
+            *count += record.count;
+        }
+    }
+    let most = counts.iter().copied().max().unwrap_or(0).max(1);
+    let bar = |(place, count): (usize, u64)| {
+        let height = (count * HEIGHT).div_ceil(most);
+        Bar { x: place * BAR, y: HEIGHT - height, height, count }
+    };
+    counts.into_iter().enumerate().map(bar).collect()
+}

@@ -1,0 +1,78 @@
+//! Rooms: the conversations of Agents, and the messages of one.
+
+use askama::Template;
+use serde::Deserialize;
+
+use super::filters;
+use super::frame::{Frame, Section};
+use super::shapes::Message;
+use super::visit::{Answer, Visit};
+use crate::domain::clock::Timestamp;
+use crate::http::error::Problem;
+
+/// Rooms of a page, and messages of a room.
+const ROWS: u32 = 50;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Listed {
+    total_rooms: u64,
+    rooms: Vec<Room>,
+    next: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Room {
+    room_id: String,
+    name: String,
+    address: String,
+    agent_id: i64,
+    source: String,
+    last_message: String,
+    last_message_date: String,
+    messages: u64,
+    unread: u64,
+}
+
+#[derive(Template)]
+#[template(path = "rooms.html", config = "src/console/templates/askama.toml")]
+struct RoomsPage {
+    frame: Frame,
+    now: Timestamp,
+    list: Listed,
+    is_junk: bool,
+}
+
+impl Room {
+    fn ago(&self, now: &Timestamp) -> String {
+        filters::ago(&self.last_message_date, *now)
+    }
+}
+
+/// Shows the rooms, the latest message first.
+pub(super) async fn list(visit: Visit) -> Result<Answer, Problem> {
+    let is_junk = visit.query.get("inbox") == "junk";
+    let asked = visit.on(if is_junk { "listJunkRooms" } else { "listRooms" });
+    let asked = asked.with("pageSize", ROWS).with("before", visit.query.get("before"));
+    let list: Listed = visit.ask(asked).await?;
+    let now = visit.console.http.mint.clock().now();
+    Answer::page(&RoomsPage { frame: visit.frame(Section::Rooms).await?, now, list, is_junk })
+}
+
+#[derive(Template)]
+#[template(path = "room.html", config = "src/console/templates/askama.toml")]
+struct RoomPage {
+    frame: Frame,
+    now: Timestamp,
+    messages: Vec<Message>,
+}
+
+/// Shows the messages of a room, newest first.
+pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
+    let asked = visit.on("listRoomMessages").at(visit.segment("room")).with("limit", ROWS);
+    let asked = asked.with("before", visit.query.get("before"));
+    let messages: Vec<Message> = visit.ask(asked).await?;
+    let now = visit.console.http.mint.clock().now();
+    Answer::page(&RoomPage { frame: visit.frame(Section::Rooms).await?, now, messages })
+}

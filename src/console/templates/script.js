@@ -1,0 +1,55 @@
+// Follows the live page, shows times in the reader's zone, and copies texts. Every page works without it.
+"use strict";
+
+const zone = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+
+function localTimes(root) {
+  for (const time of root.querySelectorAll("time[datetime]")) {
+    const date = new Date(time.dateTime);
+    if (isNaN(date)) continue;
+    if (time.title) time.title = zone.format(date);
+    else { time.title = time.textContent; time.textContent = zone.format(date); }
+  }
+}
+
+function copying() {
+  for (const button of document.querySelectorAll("button[data-copy]")) {
+    button.hidden = false;
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+      button.textContent = "Copied";
+    });
+  }
+}
+
+// Shows new rows as the server sends them, while the page is visible and nobody points at the table.
+function following() {
+  const sign = document.getElementById("follow");
+  const rows = document.getElementById("rows");
+  if (!sign || !rows) return;
+  let source = null;
+  let pointed = false;
+  const say = (words, tone) => { sign.hidden = false; sign.textContent = words; sign.className = "verdict " + tone; };
+  const follow = () => {
+    if (source) source.close();
+    source = null;
+    if (pointed) return say("paused", "none");
+    if (document.hidden) return;
+    source = new EventSource(sign.dataset.stream + location.search);
+    source.addEventListener("open", () => say("following", "good"));
+    source.addEventListener("rows", (event) => {
+      if (rows.contains(document.activeElement)) return;
+      rows.innerHTML = event.data;
+      localTimes(rows);
+    });
+    source.addEventListener("error", () => say("not following: reload the page", "wait"));
+  };
+  rows.addEventListener("mouseenter", () => { pointed = true; follow(); });
+  rows.addEventListener("mouseleave", () => { pointed = false; follow(); });
+  document.addEventListener("visibilitychange", follow);
+  follow();
+}
+
+localTimes(document);
+copying();
+following();

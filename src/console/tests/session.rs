@@ -1,0 +1,133 @@
+//! Sign-in and its end, forms that another site sends, and secrets that no page shows.
+
+use super::{Browser, send, sign_in};
+use crate::domain::reason::Reason;
+use crate::domain::verdict::Verdict;
+use crate::http::tests::House;
+
+#[tokio::test]
+async fn a_key_is_typed_once_and_a_cookie_that_no_script_reads_follows() {
+    let house = House::new().await;
+    let refused = sign_in(&house, "gp_wrong").await;
+    assert_eq!(refused.status, 401);
+    assert!(refused.text().contains("unknown, revoked or expired"), "{}", refused.text());
+    assert!(!refused.headers.contains_key("set-cookie"));
+    let entered = sign_in(&house, house.token("agent1")).await;
+    assert_eq!(entered.status, 303);
+    let agent = house.id("agent1");
+    assert_eq!(entered.headers["location"], format!("/console/{agent}/live"));
+    let cookie = &entered.headers["set-cookie"];
+    for word in ["HttpOnly", "SameSite=Strict", "Path=/console", "Max-Age="] {
+        assert!(cookie.contains(word), "{cookie}");
+    }
+    assert!(!cookie.contains("gp_"), "the key is in no cookie: {cookie}");
+    // Without a session a page leads to the sign-in, and from there back to the page.
+    let page = send(&house, "GET", "/console/7/live?sender=a%40b", "", None).await;
+    assert_eq!(page.status, 303);
+    let place = &page.headers["location"];
+    assert_eq!(place, "/console/sign-in?to=%2Fconsole%2F7%2Flive%3Fsender%3Da%2540b");
+}
+
+#[tokio::test]
+async fn nobody_is_led_to_another_server_after_the_sign_in() {
+    let house = House::new().await;
+    let key = house.token("agent1").to_owned();
+    for to in ["https://evil.example/", "//evil.example", "/console/\\evil", "/elsewhere"] {
+        let form = super::encoded(&[("key", &key), ("to", to)]);
+        let entered = send(&house, "POST", "/console/sign-in", "", Some(&form)).await;
+        assert!(entered.headers["location"].ends_with("/live"), "{to}: {entered:?}");
+    }
+    let form = super::encoded(&[("key", &key), ("to", "/console/7/rooms")]);
+    let entered = send(&house, "POST", "/console/sign-in", "", Some(&form)).await;
+    assert_eq!(entered.headers["location"], "/console/7/rooms");
+}
+
+#[tokio::test]
+async fn a_session_ends_with_its_key_and_by_signing_out() {
+    let house = House::new().await;
+    let (first, second) =
+        (Browser::of(&house, "agent1").await, Browser::of(&house, "agent1").await);
+    let live = format!("/console/{}/live", house.id("agent1"));
+    assert_eq!(first.get(&live).await.status, 200);
+    let out = first.submit(&live, &[]).await;
+    assert_eq!(out.status, 405, "the live page changes nothing");
+    let page = first.get(&live).await.text();
+    let csrf = page.split("name=\"csrf\" value=\"").nth(1).unwrap().split('"').next().unwrap();
+    assert_eq!(first.post("/console/sign-out", &[("csrf", csrf)]).await.status, 303);
+    assert_eq!(first.get(&live).await.status, 303, "it has ended");
+    assert_eq!(second.get(&live).await.status, 200, "the other one has not");
+    let key = house.token("agent1").to_owned();
+    let named = serde_json::json!({ "token": key });
+    assert_eq!(house.call("agent1", "DELETE", "/tokens", Some(&named)).await.status, 200);
+    let after = second.get(&live).await;
+    assert_eq!(
+        (after.status, after.headers["location"].split('?').next()),
+        (303, Some("/console/sign-in"))
+    );
+}
+
+#[tokio::test]
+async fn sessions_are_listed_and_ended_by_those_who_reach_their_keys() {
+    let house = House::new().await;
+    let (above, below) = (Browser::of(&house, "org1").await, Browser::of(&house, "agent1").await);
+    let foreign = Browser::of(&house, "org2").await;
+    let page = |name: &str| format!("/console/{}/sessions", house.id(name));
+    let own = below.get(&page("agent1")).await.text();
+    let id = own.split("name=\"session\" value=\"").nth(1).unwrap().split('"').next().unwrap();
+    assert!(!foreign.get(&page("org2")).await.text().contains(id));
+    assert_eq!(foreign.submit(&page("org2"), &[("session", id)]).await.status, 404);
+    assert!(above.get(&page("org1")).await.text().contains(id));
+    assert_eq!(above.submit(&page("org1"), &[("session", id)]).await.status, 303);
+    assert_eq!(below.get(&page("agent1")).await.status, 303, "it was ended from above");
+}
+
+#[tokio::test]
+async fn a_form_that_no_page_of_the_session_sent_changes_nothing() {
+    let house = House::new().await;
+    let (browser, other) =
+        (Browser::of(&house, "agent1").await, Browser::of(&house, "agent1").await);
+    let reason = Verdict::Refused(Reason::SenderNotAllowed);
+    let record = house.refuse("agent1", reason).await;
+    let path = format!("/console/{}/verdicts/{record}", house.id("agent1"));
+    let strange = other.get(&path).await.text();
+    let strange =
+        strange.split("name=\"csrf\" value=\"").nth(1).unwrap().split('"').next().unwrap();
+    for form in [&[][..], &[("csrf", "")], &[("csrf", "wrong")], &[("csrf", strange)]] {
+        let refused = browser.post(&path, form).await;
+        assert_eq!(refused.status, 403, "{form:?}");
+        assert!(refused.text().contains("not of your session"), "{}", refused.text());
+    }
+    let page = browser.get(&path).await;
+    let text = page.text();
+    let csrf = text.split("name=\"csrf\" value=\"").nth(1).unwrap().split('"').next().unwrap();
+    let lines = format!("Cookie: {}\r\nSec-Fetch-Site: cross-site\r\n", browser.cookie);
+    let form = super::encoded(&[("csrf", csrf)]);
+    let refused = send(&house, "POST", &path, &lines, Some(&form)).await;
+    assert_eq!(refused.status, 403);
+    let list = house.get("agent1", "/email/inboundWhitelist").await.success(200);
+    assert_eq!(list["total"], 0, "nothing was added");
+    // Nobody frames a page, and a page loads nothing from elsewhere.
+    let policy = &page.headers["content-security-policy"];
+    assert!(policy.contains("frame-ancestors 'none'") && policy.contains("default-src 'self'"));
+    assert!(!policy.contains("unsafe-inline"));
+    // The form of the page itself adds the sender, once however often it is sent.
+    let form: &[(&str, &str)] = &[];
+    assert_eq!(browser.submit(&path, form).await.status, 303);
+    let list = house.get("agent1", "/email/inboundWhitelist").await.success(200);
+    assert_eq!(
+        (&list["total"], &list["whitelist"][0]["email"]),
+        (&1.into(), &"boss@good.example".into())
+    );
+}
+
+#[tokio::test]
+async fn wrong_keys_are_counted_as_those_of_the_api() {
+    let rates = "[rates]\nreads_per_minute = 0\nwrites_per_minute = 0\nkeyless_per_minute = 3\n\
+                 denied_seconds = 1\n";
+    let house = House::with(rates).await;
+    for _ in 0..3 {
+        assert_eq!(sign_in(&house, "gp_wrong").await.status, 401);
+    }
+    assert_eq!(sign_in(&house, "gp_wrong").await.status, 429);
+    assert_eq!(house.send("GET", "/api/v2/account?token=gp_wrong", None).await.status, 429);
+}

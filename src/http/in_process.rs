@@ -1,0 +1,157 @@
+//! Requests that a page of the console makes to the API, in this process. They take the steps of a
+//! request with a key, from the authenticated caller on: so no page has a right of its own, and
+//! input is checked once.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::body::{Body, to_bytes};
+use axum::http::header::{CONTENT_TYPE, HeaderValue};
+use axum::http::{Request, Uri};
+use axum::response::Response;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use url::form_urlencoded::Serializer;
+
+use crate::app::access::need::Need;
+use crate::app::access::{Caller, Credential, Denied, Target};
+use crate::domain::audit::Actor;
+use crate::domain::id::AccountId;
+use crate::http::error::Problem;
+use crate::http::operation::MatchedRequest;
+use crate::http::passage::idempotency::IDEMPOTENCY_KEY;
+use crate::http::passage::observe::Trace;
+use crate::http::passage::perform::{self, Client};
+use crate::http::request::target::TARGET;
+use crate::http::state::Http;
+use crate::http::table::OPERATIONS;
+use crate::http::verb::names;
+
+/// An authenticated client that makes requests in this process.
+#[derive(Clone)]
+pub(crate) struct InProcess {
+    http: Arc<Http>,
+    pub(crate) caller: Caller,
+    actor: Actor,
+    credential: Credential,
+}
+
+/// A request of one operation.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Asked {
+    operation: &'static str,
+    segments: Vec<String>,
+    query: Vec<(String, String)>,
+    body: Option<Value>,
+    once: Option<String>,
+}
+
+impl Asked {
+    /// A request of the operation with this id (`listWebhooks`).
+    pub(crate) fn of(operation: &'static str) -> Self {
+        Self { operation, ..Self::default() }
+    }
+
+    /// Adds the next segment of the path that varies.
+    #[must_use]
+    pub(crate) fn at(mut self, segment: impl ToString) -> Self {
+        self.segments.push(segment.to_string());
+        self
+    }
+
+    /// Adds a parameter; an empty value adds none.
+    #[must_use]
+    pub(crate) fn with(mut self, name: &str, value: impl ToString) -> Self {
+        let value = value.to_string();
+        if !value.is_empty() {
+            self.query.push((name.to_owned(), value));
+        }
+        self
+    }
+
+    /// Acts on this account.
+    #[must_use]
+    pub(crate) fn on(self, account: i64) -> Self {
+        self.with(TARGET, account)
+    }
+
+    #[must_use]
+    pub(crate) fn sends(self, body: Value) -> Self {
+        Self { body: Some(body), ..self }
+    }
+
+    /// Carries a creation out once, however often a form with this name is sent.
+    #[must_use]
+    pub(crate) fn once(self, name: &str) -> Self {
+        Self { once: (!name.is_empty()).then(|| name.to_owned()), ..self }
+    }
+}
+
+impl InProcess {
+    /// A client that this credential authenticated; `from` is its address.
+    pub(crate) fn new(
+        http: Arc<Http>,
+        caller: Caller,
+        credential: Credential,
+        from: IpAddr,
+        trace: &Trace,
+    ) -> Self {
+        trace.set_caller(caller.account.id);
+        let actor = Actor { remote: Some(from), request: Some(trace.request()), ..caller.actor() };
+        Self { http, caller, actor, credential }
+    }
+
+    /// Authorises and performs the request.
+    pub(crate) async fn perform(&self, asked: Asked) -> Result<Response, Problem> {
+        let operation = OPERATIONS.iter().find(|known| known.id == asked.operation);
+        let operation = operation.ok_or_else(|| {
+            Problem::internal(format!("the console asks for {}: no operation", asked.operation))
+        })?;
+        let named = names(operation.path).map(str::to_owned).zip(asked.segments);
+        let query = Serializer::new(String::new()).extend_pairs(&asked.query).finish();
+        let uri = Uri::try_from(format!("{}?{query}", operation.path.replace(['{', '}'], "")));
+        let mut request = Request::builder().uri(uri.map_err(Problem::internal)?);
+        if let Some(name) = &asked.once {
+            request = request.header(IDEMPOTENCY_KEY, name);
+        }
+        let body = asked.body.map_or(Body::empty(), |body| body.to_string().into());
+        let request = request
+            .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
+            .body(body)
+            .map_err(Problem::invalid)?;
+        let (parts, body) = request.into_parts();
+        let segments = Some(named.collect());
+        let request = MatchedRequest { operation, segments, parts, body };
+        let Self { http, caller, actor, credential } = self.clone();
+        perform::perform_for(http, request, Client { caller, actor, credential }).await
+    }
+
+    pub(crate) const fn actor(&self) -> &Actor {
+        &self.actor
+    }
+
+    /// Authenticates the client again, after a wait.
+    pub(crate) async fn authenticate_again(&self) -> Result<Caller, Denied> {
+        self.http.use_cases.access.authenticate(&self.credential).await
+    }
+
+    /// Authorises something that is no operation.
+    pub(crate) async fn target(&self, account: i64, need: Need) -> Result<Target, Problem> {
+        let account = AccountId::new(account).ok_or(Denied::OutOfScope)?;
+        Ok(self.http.use_cases.access.target(&self.caller, Some(account), need).await?)
+    }
+
+    /// Performs the request, and reads the answer, which is JSON.
+    pub(crate) async fn ask<T: DeserializeOwned>(&self, asked: Asked) -> Result<T, Problem> {
+        let answer = self.perform(asked).await?;
+        let text = to_bytes(answer.into_body(), usize::MAX).await.map_err(Problem::internal)?;
+        serde_json::from_slice(&text).map_err(Problem::internal)
+    }
+}
+
+impl fmt::Debug for InProcess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("InProcess")
+    }
+}

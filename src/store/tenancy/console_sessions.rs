@@ -1,0 +1,284 @@
+//! Sessions of the web console, found by the hash of their secret. A session is bound to an API
+//! key: it is valid only while the key is, and every look-up reads both in one statement.
+
+use std::net::IpAddr;
+
+use super::accounts;
+use super::audit::{self, Note};
+use super::keys::{self, HOLDER_COLUMNS, HOLDERS, KeyHolder, KeyInsertion, RevocableKeys, holder};
+use crate::domain::audit::{Act, Change, Deed};
+use crate::domain::clock::Timestamp;
+use crate::domain::console_session::ConsoleSession;
+use crate::domain::id::{ConsoleSessionId, KeyId, MemberId};
+use crate::domain::key::{Key, KeyHash, SessionHash};
+use crate::store::base::Base;
+use crate::store::base::page::within;
+use crate::store::engine::database::{Transaction, transact};
+use crate::store::engine::error::StoreError;
+use crate::store::engine::row::Columns;
+use crate::store::engine::sql::{Connection, Row, Statement, sql};
+
+/// Most sessions of one list, the newest.
+const LISTED: i64 = 200;
+/// Most sessions of one key that one sign-in ends: rules may have become narrower.
+const ENDED: i64 = 1000;
+
+/// A session, with its key and the holder of the key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConsoleSessionHolder {
+    pub session: ConsoleSession,
+    pub holder: KeyHolder,
+}
+
+/// A link to the console: a ticket, and a key for its session alone.
+#[derive(Clone, Copy, Debug)]
+pub struct NewConsoleLink<'a> {
+    pub key: &'a Key,
+    pub key_hash: KeyHash,
+    /// Most keys in force of the owner.
+    pub most_keys: u64,
+    pub ticket: &'a ConsoleSession,
+    pub ticket_hash: SessionHash,
+}
+
+/// The session that a ticket becomes.
+#[derive(Clone, Debug)]
+pub struct TicketOpening {
+    pub ticket: SessionHash,
+    /// The hash of the session's own secret.
+    pub hash: SessionHash,
+    pub expires_at: Timestamp,
+    pub remote: Option<IpAddr>,
+    pub client: Option<String>,
+}
+
+impl Base {
+    /// Adds a session, and ends the oldest ones of the same key beyond `most`. Returns false if the
+    /// key was revoked meanwhile. Locks the key: a revocation, or the deletion of the account,
+    /// comes before or behind.
+    pub async fn add_console_session(
+        &self,
+        session: &ConsoleSession,
+        hash: SessionHash,
+        most: u32,
+    ) -> Result<bool, StoreError> {
+        transact!(self, async |tx| {
+            if !keys::is_unrevoked(&mut tx, session.key).await? {
+                return Ok(false);
+            }
+            insert(&mut tx, session, hash).await?;
+            sql("DELETE FROM console_sessions WHERE id IN (
+                     SELECT id FROM console_sessions WHERE key_id = $1
+                     ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3)")
+            .bind(session.key.0)
+            .bind(ENDED)
+            .bind(i64::from(most))
+            .execute(tx.on())
+            .await?;
+            tx.commit().await?;
+            Ok(true)
+        })
+    }
+
+    /// Adds a key and the ticket of a link that acts for it, in one transaction, unless the key may
+    /// not be made.
+    pub async fn add_console_link(
+        &self,
+        link: NewConsoleLink<'_>,
+        act: Act<'_>,
+    ) -> Result<KeyInsertion, StoreError> {
+        let NewConsoleLink { key, key_hash, most_keys, ticket, ticket_hash } = link;
+        transact!(self, async |tx| {
+            let outcome = keys::insert(&mut tx, key, key_hash, most_keys, act).await?;
+            if outcome != KeyInsertion::Inserted {
+                return Ok(outcome);
+            }
+            insert(&mut tx, ticket, ticket_hash).await?;
+            let changes = keys::creation(key);
+            let note = Note::new(key.account, Deed::KeyCreated, &key.id, &changes);
+            audit::note(&mut tx, self.mint(), act, note).await?;
+            let changes =
+                [Change::made("keyId", key.id), Change::made("expiresAt", ticket.expires_at)];
+            let note = Note::new(key.account, Deed::ConsoleLinkCreated, &ticket.id, &changes);
+            audit::note(&mut tx, self.mint(), act, note).await?;
+            tx.commit().await?;
+            Ok(outcome)
+        })
+    }
+
+    /// Returns the session with this hash and the holder of its key. None if it has expired, is a
+    /// ticket, or its key opens nothing (as for `key_holder`, and expired keys). Always runs one
+    /// statement, and nothing is remembered between requests. The index compares hashes of guesses,
+    /// so timing tells nothing about a secret (threats E9).
+    pub async fn console_session(
+        &self,
+        hash: SessionHash,
+        now: Timestamp,
+    ) -> Result<Option<ConsoleSessionHolder>, StoreError> {
+        find(self.reader(), hash, now).await
+    }
+
+    /// Turns a ticket into a session, and returns it with its holder. None if the ticket was opened
+    /// before, has expired, or its key opens nothing; of two that open it at once, one does.
+    pub async fn open_console_ticket(
+        &self,
+        opening: &TicketOpening,
+        now: Timestamp,
+    ) -> Result<Option<ConsoleSessionHolder>, StoreError> {
+        transact!(self, async |tx| {
+            // On PostgreSQL the second of two waits here, and then finds another hash.
+            let opened = sql("UPDATE console_sessions
+                 SET hash = $1, ticket = 0, created_at = $2, expires_at = $3, remote = $4,
+                     client = $5
+                 WHERE hash = $6 AND ticket = 1 AND expires_at > $2")
+            .bind(opening.hash.0.as_slice())
+            .bind(now)
+            .bind(opening.expires_at)
+            .bind(opening.remote.map(|address| address.to_string()))
+            .bind(opening.client.clone())
+            .bind(opening.ticket.0.as_slice())
+            .execute(tx.on())
+            .await?;
+            if opened == 0 {
+                return Ok(None);
+            }
+            let found = find(tx.on(), opening.hash, now).await?;
+            if found.is_some() {
+                tx.commit().await?;
+            }
+            Ok(found)
+        })
+    }
+
+    /// Returns the sessions of `revocable` keys that are open now, the newest first; never tickets.
+    pub async fn console_sessions(
+        &self,
+        revocable: RevocableKeys<'_>,
+        now: Timestamp,
+    ) -> Result<Vec<ConsoleSession>, StoreError> {
+        let mut query = listing(revocable, now);
+        query.push(" AND ticket = 0 ORDER BY console_sessions.created_at DESC,");
+        query.push(" console_sessions.id DESC LIMIT ").push_value(LISTED);
+        let rows = query.fetch_all(self.reader()).await?;
+        rows.iter().map(session).collect()
+    }
+
+    /// Ends an open session of a `revocable` key, or a link that is not opened yet, and returns it.
+    /// None if there is none. From the commit on, every gateway refuses it.
+    pub async fn end_console_session(
+        &self,
+        id: ConsoleSessionId,
+        revocable: RevocableKeys<'_>,
+        act: Act<'_>,
+    ) -> Result<Option<ConsoleSession>, StoreError> {
+        transact!(self, async |tx| {
+            let mut query = listing(revocable, act.at);
+            query.push(" AND console_sessions.id = ").push_value(id.0);
+            let row = query.fetch_optional(tx.on()).await?;
+            let Some(ended) = row.as_ref().map(session).transpose()? else { return Ok(None) };
+            let gone = sql("DELETE FROM console_sessions WHERE id = $1");
+            if gone.bind(id.0).execute(tx.on()).await? == 0 {
+                return Ok(None);
+            }
+            let mut changes = vec![Change::gone("keyId", ended.key)];
+            changes.extend(ended.remote.map(|address| Change::gone("remoteAddress", address)));
+            let note = Note::new(ended.account, Deed::ConsoleSessionEnded, &id, &changes);
+            audit::note(&mut tx, self.mint(), act, note).await?;
+            tx.commit().await?;
+            Ok(Some(ended))
+        })
+    }
+
+    /// Ends the session with this hash, for its own browser. Returns whether there was one.
+    pub async fn end_own_console_session(&self, hash: SessionHash) -> Result<bool, StoreError> {
+        transact!(self, async |tx| {
+            let gone = sql("DELETE FROM console_sessions WHERE hash = $1 AND ticket = 0")
+                .bind(hash.0.as_slice())
+                .execute(tx.on())
+                .await?;
+            tx.commit().await?;
+            Ok(gone > 0)
+        })
+    }
+}
+
+/// The columns that [`session`] reads besides those of its key.
+const COLUMNS: &str = "console_sessions.id AS session_id,
+     console_sessions.created_at AS session_created_at,
+     console_sessions.expires_at AS session_expires_at, ticket, remote, client";
+
+/// Joins the keys and their holders, and leaves out keys that are not valid.
+const FROM: &str = " FROM console_sessions JOIN keys ON keys.id = console_sessions.key_id ";
+
+/// Begins a statement with the sessions, and tickets, that are open now.
+fn open(columns: &[&str], now: Timestamp) -> Statement {
+    let mut query = sql("SELECT ");
+    query.push(COLUMNS).push(", ").push(&columns.join(", ")).push(FROM).push(HOLDERS);
+    query.push(" AND console_sessions.expires_at > ").push_value(now);
+    query.push(" AND (keys.expires_at IS NULL OR keys.expires_at > ").push_value(now).push(")");
+    query
+}
+
+async fn find(
+    on: Connection<'_>,
+    hash: SessionHash,
+    now: Timestamp,
+) -> Result<Option<ConsoleSessionHolder>, StoreError> {
+    let mut query = open(&[HOLDER_COLUMNS, accounts::COLUMNS], now);
+    query.push(" AND ticket = 0 AND console_sessions.hash = ").push_value(hash.0.as_slice());
+    let Some(row) = query.fetch_optional(on).await? else { return Ok(None) };
+    Ok(Some(ConsoleSessionHolder { session: session(&row)?, holder: holder(&row)? }))
+}
+
+/// Begins a statement with the open sessions of these keys.
+fn listing(revocable: RevocableKeys<'_>, now: Timestamp) -> Statement {
+    let mut query = open(&["keys.id AS key_id, keys.account_id, member_id"], now);
+    match revocable {
+        RevocableKeys::All => {}
+        RevocableKeys::OfMember(id) => {
+            query.push(" AND member_id = ").push_value(id.get());
+        }
+        // Names the condition of the indexes of accounts.
+        RevocableKeys::InScope(scope) => {
+            within(query.push(" AND accounts.deleted_at IS NULL AND accounts."), scope);
+        }
+    }
+    query
+}
+
+async fn insert(
+    tx: &mut Transaction,
+    session: &ConsoleSession,
+    hash: SessionHash,
+) -> Result<(), StoreError> {
+    sql("INSERT INTO console_sessions (id, hash, key_id, account_id, created_at, expires_at,
+                                       ticket, remote, client)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)")
+    .bind(session.id.0)
+    .bind(hash.0.as_slice())
+    .bind(session.key.0)
+    .bind(session.account)
+    .bind(session.created_at)
+    .bind(session.expires_at)
+    .bind(i64::from(session.is_ticket))
+    .bind(session.remote.map(|address| address.to_string()))
+    .bind(session.client.clone())
+    .execute(tx.on())
+    .await?;
+    Ok(())
+}
+
+fn session(row: &Row) -> Result<ConsoleSession, StoreError> {
+    let columns = Columns { table: "console_sessions", row };
+    Ok(ConsoleSession {
+        id: ConsoleSessionId(columns.uuid("session_id")?),
+        key: KeyId(columns.uuid("key_id")?),
+        account: columns.account("account_id")?,
+        member: columns.optional_integer("member_id")?.and_then(MemberId::new),
+        is_ticket: columns.flag("ticket")?,
+        created_at: columns.time("session_created_at")?,
+        expires_at: columns.time("session_expires_at")?,
+        remote: columns.optional_word("remote")?,
+        client: columns.optional_text("client")?,
+    })
+}

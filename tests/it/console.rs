@@ -1,0 +1,207 @@
+//! The console as a browser shows it: pages that everybody can read, journeys of those who run an
+//! Agent, and hostile mail that does nothing.
+
+use gatepost::testkit::signer::Signer;
+use serde_json::json;
+
+use crate::support::browser::{Browser, Scheme};
+use crate::support::{TestGateway, letter, letter_between, signed, signer};
+
+const AGENT: &str = "support@agents.example";
+
+/// A gateway, and a browser that signed in with the organization's key.
+async fn signed_in() -> (TestGateway, Browser) {
+    let gateway = TestGateway::start().await;
+    let browser = Browser::at(&format!("http://{}", gateway.http)).await;
+    sign_in(&browser, &gateway.key).await;
+    (gateway, browser)
+}
+
+async fn sign_in(browser: &Browser, key: &str) {
+    browser.open("/console").await;
+    browser.find("input[name=key]").await.send_keys(key).await;
+    browser.find("button.main").await.click().await;
+    browser.wait_for("location.pathname.endsWith('/live')").await;
+}
+
+async fn accepted(gateway: &TestGateway, raw: &[u8]) {
+    let replies = gateway.send("alice@good.example", &[AGENT], raw).await;
+    assert!(replies.settling().starts_with("250"), "{}", replies.settling());
+}
+
+/// Faults of the open page at each width.
+async fn faults(browser: &Browser, scheme: Scheme) -> Vec<String> {
+    let mut faults = Vec::new();
+    for width in [400, 1024, 1600] {
+        browser.resize(width, 900).await;
+        let found = browser.axe().await;
+        faults.extend(found.iter().map(|one| format!("{width} {scheme:?}: {one}")));
+        if browser.scrolls_sideways().await {
+            faults.push(format!("{width}: scrolls sideways"));
+        }
+    }
+    faults.extend(browser.console_errors().await);
+    faults.extend(browser.requests_to_others().await);
+    faults
+}
+
+/// Every page of the navigation, of the organization and of an Agent, with a message and a refusal.
+async fn every_page_is_sound(scheme: Scheme) {
+    let (gateway, browser) = signed_in().await;
+    accepted(&gateway, &signed("a page to look at")).await;
+    gateway.send("alice@good.example", &[AGENT], letter("unsigned").as_bytes()).await;
+    browser.prefer(scheme).await;
+    let agent = gateway.house.agents["support"].id;
+    let organization = gateway.house.organization.id;
+    let mut pages = vec!["/console/sign-in".to_owned(), "/console/open?ticket=x".to_owned()];
+    for account in [organization, agent] {
+        browser.open(&format!("/console/{account}/live")).await;
+        let links = "return [...document.querySelectorAll('.nav a, td a')].map((link) => \
+                     link.pathname)";
+        let found: Vec<String> = serde_json::from_value(browser.run(links, &[]).await).unwrap();
+        assert!(found.len() > 10, "{found:?}");
+        pages.extend(found);
+        pages.push(format!("/console/{account}/catalog"));
+        pages.push(format!("/console/{account}/search?q=page"));
+    }
+    let messages = gateway.get("/messages/recent").await;
+    let uuid = messages[0]["uuid"].as_str().unwrap();
+    pages.push(format!("/console/{agent}/messages/{uuid}"));
+    pages.push(format!("/console/{agent}/rooms/{}", messages[0]["roomId"].as_str().unwrap()));
+    let webhooks = gateway.get("/webhooks").await;
+    let webhook = webhooks["webhooks"][0]["id"].as_str().unwrap();
+    pages.push(format!("/console/{organization}/webhooks/{webhook}"));
+    let mut all = Vec::new();
+    for page in pages {
+        browser.open(&page).await;
+        let faults = faults(&browser, scheme).await;
+        all.extend(faults.into_iter().map(|fault| format!("{page} {fault}")));
+    }
+    assert!(all.is_empty(), "{} faults:\n{}", all.len(), all.join("\n"));
+    browser.finish().await;
+    gateway.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everybody_can_read_the_console() {
+    every_page_is_sound(Scheme::Light).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everybody_can_read_the_console_in_the_dark() {
+    every_page_is_sound(Scheme::Dark).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_sender_is_let_in_from_its_verdict() {
+    let (gateway, browser) = signed_in().await;
+    let key = signer();
+    let raw = || sign(&key, &letter_between("carol@good.example", AGENT, "let me in"));
+    let refused = gateway.send("carol@good.example", &[AGENT], &raw()).await;
+    let reply = refused.settling();
+    assert!(reply.starts_with("550"), "{reply}");
+    // From a complaint, which quotes the reply, to its cause: the search box.
+    let words = reply.replace(['\r', '\n'], " ");
+    browser.find("input[name=q]").await.send_keys(words.trim()).await;
+    browser.find("input[name=q]").await.send_keys("\u{e007}").await;
+    browser.wait_for("location.pathname.includes('/verdicts/')").await;
+    let page = browser.run("return document.body.innerText", &[]).await;
+    let page = page.as_str().unwrap();
+    assert!(page.contains("not on this Agent's allowlist"), "{page}");
+    assert!(page.contains("would have got 1 message in"), "{page}");
+    browser.find("aside button.main").await.click().await;
+    browser.wait_for("document.querySelector('.done')").await;
+    let replies = gateway.send("carol@good.example", &[AGENT], &raw()).await;
+    assert!(replies.settling().starts_with("250"), "it is on the list now");
+    // And its message is found by its words, read, and erased.
+    browser.open(&format!("/console/{}/search?q=let", gateway.house.organization.id)).await;
+    browser.find("td.clip a").await.click().await;
+    browser.wait_for("location.pathname.includes('/messages/')").await;
+    browser.find("form details summary").await.click().await;
+    browser.find("button.danger").await.click().await;
+    browser.wait_for("document.querySelector('.done')").await;
+    assert_eq!(gateway.get("/messages/recent").await, json!([]));
+    browser.finish().await;
+    gateway.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_live_page_shows_a_message_as_it_comes_until_the_session_ends() {
+    let (gateway, browser) = signed_in().await;
+    browser.wait_for("document.querySelector('#follow').textContent === 'following'").await;
+    accepted(&gateway, &signed("comes while somebody looks")).await;
+    browser.wait_for("document.querySelector('#rows .verdict.good')").await;
+    browser.finish().await;
+    gateway.finish().await;
+}
+
+fn sign(signer: &Signer, letter: &str) -> Vec<u8> {
+    signer.sign(letter.as_bytes()).unwrap()
+}
+
+/// An embedded store has one gateway at a time, so this is PostgreSQL's alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_ends_on_every_gateway_with_its_key_postgres() {
+    let gateway = TestGateway::on_postgres().await;
+    let second = gateway.second().await;
+    let body = json!({ "description": "a person", "type": "admin" });
+    let (_, made) = gateway.request("POST", "/tokens", Some(body)).await;
+    let browser = Browser::at(&format!("http://{}", gateway.http)).await;
+    sign_in(&browser, made["token"]["token"].as_str().unwrap()).await;
+    // Cookies know no ports: the other gateway gets the same one, as behind a balancer.
+    let elsewhere = format!("http://{}/console", second.http);
+    browser.open(&elsewhere).await;
+    browser.wait_for("location.pathname.endsWith('/live')").await;
+    let body = json!({ "id": made["token"]["id"] });
+    assert_eq!(gateway.request("DELETE", "/tokens", Some(body)).await.0, 200);
+    browser.find(".nav a[href$='/rooms']").await.click().await;
+    browser.wait_for("location.pathname === '/console/sign-in'").await;
+    browser.finish().await;
+    assert!(second.stop(crate::support::PATIENCE).await);
+    gateway.finish().await;
+}
+
+/// Each would change the title, or ask a server, if anything in it ran or loaded.
+const HOSTILE: &[&str] = &[
+    "<script>top.document.title = 'run'</script>",
+    "<img src=x onerror=\"top.document.title = 'run'\"><img src='http://elsewhere.example/a.png'>",
+    "<iframe srcdoc=\"<script>top.document.title = 'run'</script>\"></iframe>",
+    "<svg onload=\"top.document.title = 'run'\"><a xlink:href='javascript:top.document.title=1'>x",
+    "<base href='http://elsewhere.example/'><link rel=stylesheet href='style.css'>",
+    "<form action='http://elsewhere.example/'><input autofocus onfocus='top.document.title=1'>",
+    "<style>@import 'http://elsewhere.example/a.css'; body { background: \
+     url(http://elsewhere.example/b.png) }</style>",
+    "<meta http-equiv=refresh content='0; url=http://elsewhere.example/'>",
+    "<video src='http://elsewhere.example/v.mp4' autoplay></video><object data='//elsewhere.example'>",
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_mail_does_nothing_on_the_page_of_its_message() {
+    let (gateway, browser) = signed_in().await;
+    let key = signer();
+    for (number, html) in HOSTILE.iter().enumerate() {
+        let subject = format!("{number} <script>document.title = 'run'</script>\"'>");
+        let plain = letter_between("alice@good.example", AGENT, &subject);
+        let (head, _) = plain.split_once("\r\n\r\n").unwrap();
+        let head = head.replace("text/plain", "text/html");
+        accepted(&gateway, &sign(&key, &format!("{head}\r\n\r\n<p>Hello {html}</p>\r\n"))).await;
+    }
+    let agent = gateway.house.agents["support"].id;
+    let messages = gateway.get("/messages/recent?limit=100").await;
+    assert_eq!(messages.as_array().unwrap().len(), HOSTILE.len());
+    for message in messages.as_array().unwrap() {
+        let uuid = message["uuid"].as_str().unwrap();
+        browser.open(&format!("/console/{agent}/messages/{uuid}")).await;
+        browser.wait_for("document.querySelector('iframe.letter')").await;
+        let title = browser.run("return document.title", &[]).await;
+        assert!(title.as_str().unwrap().ends_with("· Gatepost"), "{title}");
+        assert_eq!(browser.requests_to_others().await, [""; 0], "{message}");
+        let page = browser.run("return document.querySelectorAll('main script').length", &[]).await;
+        assert_eq!(page, 0, "{message}");
+        let room = message["roomId"].as_str().unwrap();
+        browser.open(&format!("/console/{agent}/rooms/{room}")).await;
+        assert_eq!(browser.run("return document.title", &[]).await, "Room · Gatepost");
+    }
+    browser.finish().await;
+    gateway.finish().await;
+}
