@@ -172,6 +172,11 @@ const FOLDERS_OF_THE_API: Folders = &[
         "table.rs",
         &["error.rs", "verb.rs", "tag.rs", "request", "typed", "operation.rs", "passage", "routes"],
     ),
+    // Pages of the console ask operations by their ids.
+    (
+        "passage/in_process.rs",
+        &["error.rs", "verb.rs", "state.rs", "request", "operation.rs", "passage", "table.rs"],
+    ),
     (
         "openapi",
         &[
