@@ -8,7 +8,7 @@ use super::filters;
 use super::frame::{Frame, Section};
 use super::visit::{Answer, Visit};
 use crate::http::error::Problem;
-use crate::http::passage::in_process::Asked;
+use crate::http::in_process::Asked;
 
 /// Accounts of a page.
 const ROWS: u32 = 100;

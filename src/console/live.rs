@@ -21,7 +21,7 @@ use crate::domain::reason::Reason;
 use crate::domain::verdict::Outcome;
 use crate::domain::words::Words;
 use crate::http::error::Problem;
-use crate::http::passage::in_process::Asked;
+use crate::http::in_process::Asked;
 
 /// Rows of a page.
 const ROWS: u32 = 50;
@@ -123,7 +123,10 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
 /// and is sent once they change. The stream ends with its session, and with the server's soft stop.
 pub(super) async fn follow(visit: Visit) -> Result<Answer, Problem> {
     let shutdown = visit.console.http.shutdown.clone();
-    let following = Following { filters: Filters::of(&visit), visit, newest: None, idle: 0 };
+    let filters = Filters::of(&visit);
+    // Also refuses an account out of reach.
+    let newest = newest(&records(&visit, &filters).await?.intake);
+    let following = Following { filters, visit, newest, idle: 0 };
     let rows = unfold(following, Following::next);
     let rows = rows.take_until(Box::pin(async move { shutdown.soft().await }));
     let kind = (CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
@@ -134,7 +137,7 @@ pub(super) async fn follow(visit: Visit) -> Result<Answer, Problem> {
 struct Following {
     visit: Visit,
     filters: Filters,
-    /// The newest record that was sent, and how many refusals it counts.
+    /// The newest record that the reader has.
     newest: Option<(String, u64)>,
     /// Looks since something was sent.
     idle: u32,
@@ -147,7 +150,7 @@ impl Following {
             sleep(LOOKS).await;
             self.visit.api.authenticate_again().await.ok()?;
             let found = records(&self.visit, &self.filters).await.ok()?.intake;
-            let newest = found.first().map(|record| (record.id.clone(), record.count));
+            let newest = newest(&found);
             self.idle += 1;
             if newest != self.newest {
                 let now = self.visit.console.http.mint.clock().now();
@@ -162,6 +165,11 @@ impl Following {
             }
         }
     }
+}
+
+/// The newest record, and how many refusals it counts.
+fn newest(records: &[Record]) -> Option<(String, u64)> {
+    records.first().map(|record| (record.id.clone(), record.count))
 }
 
 /// A line of an event.

@@ -2,7 +2,7 @@
 //! change what the API can change.
 //!
 //! A page is made on the server, of answers of the API: each handler makes requests of operations
-//! in this process (`http::passage::in_process`), as the caller that signed in. So no page has a
+//! in this process (`http::in_process`), as the caller that signed in. So no page has a
 //! right of its own, and the API authorises, checks, pages and audits. Pages work without script;
 //! the script follows the live page and shows times in the reader's zone.
 //!

@@ -9,7 +9,7 @@ use super::frame::{Frame, Section};
 use super::shapes::AuditEntry;
 use super::visit::{Answer, Visit};
 use crate::http::error::Problem;
-use crate::http::passage::in_process::Asked;
+use crate::http::in_process::Asked;
 
 /// Senders of a page of the list.
 const ROWS: u32 = 100;

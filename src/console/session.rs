@@ -19,7 +19,7 @@ use crate::app::access::{self, Denied, SignInFrom, SignedIn, Visitor, token};
 use crate::domain::clock::Timestamp;
 use crate::domain::id::ConsoleSessionId;
 use crate::http::error::Problem;
-use crate::http::passage::auth::{RatedClient, within_rates};
+use crate::http::passage::auth::{RatedClient, Unauthenticated, within_rates};
 use crate::http::passage::observe::Trace;
 
 pub(super) use access::{csrf, csrf_matches};
@@ -51,7 +51,7 @@ pub(super) async fn find(
     console: &Console,
     secret: &str,
     client: From<'_>,
-) -> Result<Result<Visitor, Denied>, Problem> {
+) -> Result<Visitor, Unauthenticated> {
     let From { from, effect, trace } = client;
     let rated = RatedClient { hash: token::SESSION.hash(secret), from, effect, trace };
     let look_up = console.http.use_cases.access.session(Some(secret));
@@ -66,10 +66,9 @@ pub(super) async fn begin(State(console): State<Arc<Console>>, request: Request)
     let Some(secret) = secret_of(&parts.headers) else { return moved("/console/sign-in") };
     let from = From { from, effect: Effect::Read, trace: &trace };
     match find(&console, &secret, from).await {
-        Ok(Ok(visitor)) => moved(&home(visitor.caller.account.id.get())),
-        Ok(Err(Denied::NoKey)) => moved("/console/sign-in"),
-        Ok(Err(denied)) => problem_page(&denied.into(), None),
-        Err(problem) => problem_page(&problem, None),
+        Ok(visitor) => moved(&home(visitor.caller.account.id.get())),
+        Err(Unauthenticated::Denied(Denied::NoKey)) => moved("/console/sign-in"),
+        Err(error) => problem_page(&error.into(), None),
     }
 }
 
@@ -108,14 +107,16 @@ pub(super) async fn sign_in(State(console): State<Arc<Console>>, request: Reques
     let rated = RatedClient { hash: token::hash(key), from, effect: Effect::Write, trace: &trace };
     let look_up = console.http.use_cases.access.sign_in(key, sign_in_from(&parts, from));
     match within_rates(&console.http, rated, look_up).await {
-        Ok(Ok(signed_in)) => entered(&console, signed_in, form.get("to")),
-        Ok(Err(Denied::NoKey)) => {
+        Ok(signed_in) => entered(&console, signed_in, form.get("to")),
+        Err(Unauthenticated::Denied(Denied::NoKey)) => {
             const WRONG: &str = "This key is unknown, revoked or expired, or its account is \
                                  inactive. Paste the whole key; it begins with gp_.";
             sign_in_page(StatusCode::UNAUTHORIZED, form.get("to"), WRONG)
         }
-        Ok(Err(denied)) => problem_page(&denied.into(), None),
-        Err(problem) => sign_in_page(problem.code.status(), form.get("to"), &problem.detail),
+        Err(Unauthenticated::Limited(problem)) => {
+            sign_in_page(problem.code.status(), form.get("to"), &problem.detail)
+        }
+        Err(error) => problem_page(&error.into(), None),
     }
 }
 
@@ -193,14 +194,13 @@ pub(super) async fn open(State(console): State<Arc<Console>>, request: Request) 
     let rated = RatedClient { hash, from, effect: Effect::Write, trace: &trace };
     let look_up = console.http.use_cases.access.open_link(ticket, sign_in_from(&parts, from));
     match within_rates(&console.http, rated, look_up).await {
-        Ok(Ok(signed_in)) => entered(&console, signed_in, ""),
-        Ok(Err(Denied::NoKey)) => {
+        Ok(signed_in) => entered(&console, signed_in, ""),
+        Err(Unauthenticated::Denied(Denied::NoKey)) => {
             const USED: &str = "This link was used before, or has expired. Ask for another, or \
                                 sign in with a key.";
             sign_in_page(StatusCode::UNAUTHORIZED, "", USED)
         }
-        Ok(Err(denied)) => problem_page(&denied.into(), None),
-        Err(problem) => problem_page(&problem, None),
+        Err(error) => problem_page(&error.into(), None),
     }
 }
 

@@ -96,6 +96,7 @@ pub fn router(console: Console) -> Router<Arc<Http>> {
         .route("/open", get(session::ticket).post(session::open))
         .route("/style.css", get(visit::style))
         .route("/script.js", get(visit::script))
+        .route("/icon.svg", get(visit::icon))
         .fallback(visit::nowhere);
     let root = get(session::begin);
     Router::new().nest(ROOT, pages).route("/console/", root).with_state(console)

@@ -10,7 +10,7 @@ use super::shapes::{Step, WholeRecord, shown, spelled};
 use super::visit::{Answer, Visit};
 use crate::domain::reason::{Ground, Reason};
 use crate::http::error::Problem;
-use crate::http::passage::in_process::Asked;
+use crate::http::in_process::Asked;
 
 #[derive(Deserialize)]
 struct Found {

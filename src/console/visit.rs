@@ -25,12 +25,16 @@ use super::table::{Console, Row};
 use crate::app::access::need::Effect;
 use crate::app::access::{Credential, Denied};
 use crate::http::error::{Code, Problem};
-use crate::http::passage::in_process::{Asked, InProcess};
+use crate::http::in_process::{Asked, InProcess};
+use crate::http::passage::auth::Unauthenticated;
 use crate::http::passage::observe::{ShownProblem, Trace};
 use crate::http::remote::Peer;
 
 /// Longest form in bytes.
 const MAX_FORM: usize = 1024 * 1024;
+
+/// The sign of the console in a browser's tab.
+const ICON: &str = r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="4" fill="#0a55a5"/><path d="M4 5h8v6H4z M4 5l4 4 4-4" fill="none" stroke="#fff"/></svg>"##;
 
 /// Nothing loads from elsewhere, and nobody frames a page.
 const POLICY: HeaderValue = HeaderValue::from_static(
@@ -243,11 +247,10 @@ async fn enter(
     trace.set_route(row.path);
     let Some(secret) = session::secret_of(&parts.headers) else { return Err(Refused::SignIn) };
     let found = session::find(console, &secret, session::From { from, effect, trace: &trace });
-    let visitor = match found.await.map_err(Refused::Problem)? {
-        Ok(visitor) => visitor,
-        Err(Denied::NoKey) => return Err(Refused::SignIn),
-        Err(denied) => return Err(Refused::Problem(denied.into())),
-    };
+    let visitor = found.await.map_err(|error| match error {
+        Unauthenticated::Denied(Denied::NoKey) => Refused::SignIn,
+        error => Refused::Problem(error.into()),
+    })?;
     let credential = Credential::Session(secret.clone());
     let http = Arc::clone(&console.http);
     let api = InProcess::new(http, visitor.caller, credential, from, &trace);
@@ -308,6 +311,10 @@ pub(super) async fn style() -> Response {
 
 pub(super) async fn script() -> Response {
     file("text/javascript; charset=utf-8", include_str!("templates/script.js"))
+}
+
+pub(super) async fn icon() -> Response {
+    file("image/svg+xml", ICON)
 }
 
 fn file(kind: &'static str, text: &'static str) -> Response {

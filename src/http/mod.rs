@@ -16,6 +16,7 @@
 //!   idempotency.
 //! - `routes` has one file per noun: types and words, no decisions. [`table`] is the one table of
 //!   operations.
+//! - `in_process` is how pages of the console make requests.
 //! - `openapi` describes the table. `public` needs no key. `connection` accepts connections.
 //!   `router` joins these.
 //!
@@ -32,6 +33,7 @@
 mod answer;
 mod connection;
 pub mod error;
+pub(crate) mod in_process;
 mod limits;
 mod openapi;
 pub mod operation;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use thirtyfour::{Cookie, Key};
+use serde_json::json;
 
 use crate::support::TestGateway;
 use crate::support::browser::{Browser, Scheme};
@@ -68,13 +68,13 @@ async fn everybody_can_read_the_documentation_in_the_dark() {
 async fn operations_are_found_by_words_and_by_keyboard() {
     let (gateway, browser) = start().await;
     browser.open("/docs/errors").await;
-    browser.find("body").await.send_keys("/").await.unwrap();
+    browser.find("body").await.send_keys("/").await;
     browser.wait_for("document.activeElement.id === 'search'").await;
-    browser.find("#search").await.send_keys("rotate webhook").await.unwrap();
+    browser.find("#search").await.send_keys("rotate webhook").await;
     browser.wait_for("document.querySelector('#found a')").await;
     let faults = faults(&browser, Scheme::Light).await;
     assert!(faults.is_empty(), "{faults:#?}");
-    browser.find("#search").await.send_keys(Key::Enter).await.unwrap();
+    browser.find("#search").await.send_keys("\u{e007}").await;
     browser.wait_for("location.pathname === '/docs/webhooks' && location.hash").await;
     browser.finish().await;
     gateway.finish().await;
@@ -112,11 +112,10 @@ async fn a_browser_keeps_cookies() {
     let (gateway, browser) = start().await;
     browser.open("/docs").await;
     assert!(browser.cookie("session").await.is_none());
-    let mut cookie = Cookie::new("session", "hush");
-    cookie.http_only = Some(true);
+    let cookie = json!({ "name": "session", "value": "hush", "httpOnly": true });
     browser.set_cookie(cookie).await;
     browser.open("/docs/errors").await;
-    assert_eq!(browser.cookie("session").await.unwrap().value, "hush");
+    assert_eq!(browser.cookie("session").await.unwrap()["value"], "hush");
     assert_eq!(browser.run("return document.cookie", &[]).await, "");
     browser.finish().await;
     gateway.finish().await;

@@ -19,8 +19,8 @@ async fn signed_in() -> (TestGateway, Browser) {
 
 async fn sign_in(browser: &Browser, key: &str) {
     browser.open("/console").await;
-    browser.find("input[name=key]").await.send_keys(key).await.unwrap();
-    browser.find("button.main").await.click().await.unwrap();
+    browser.find("input[name=key]").await.send_keys(key).await;
+    browser.find("button.main").await.click().await;
     browser.wait_for("location.pathname.endsWith('/live')").await;
 }
 
@@ -102,23 +102,23 @@ async fn a_refused_sender_is_let_in_from_its_verdict() {
     assert!(reply.starts_with("550"), "{reply}");
     // From a complaint, which quotes the reply, to its cause: the search box.
     let words = reply.replace(['\r', '\n'], " ");
-    browser.find("input[name=q]").await.send_keys(words.trim()).await.unwrap();
-    browser.find("input[name=q]").await.send_keys("\u{e007}").await.unwrap();
+    browser.find("input[name=q]").await.send_keys(words.trim()).await;
+    browser.find("input[name=q]").await.send_keys("\u{e007}").await;
     browser.wait_for("location.pathname.includes('/verdicts/')").await;
     let page = browser.run("return document.body.innerText", &[]).await;
     let page = page.as_str().unwrap();
     assert!(page.contains("not on this Agent's allowlist"), "{page}");
     assert!(page.contains("would have got 1 message in"), "{page}");
-    browser.find("aside button.main").await.click().await.unwrap();
+    browser.find("aside button.main").await.click().await;
     browser.wait_for("document.querySelector('.done')").await;
     let replies = gateway.send("carol@good.example", &[AGENT], &raw()).await;
     assert!(replies.settling().starts_with("250"), "it is on the list now");
     // And its message is found by its words, read, and erased.
     browser.open(&format!("/console/{}/search?q=let", gateway.house.organization.id)).await;
-    browser.find("td.clip a").await.click().await.unwrap();
+    browser.find("td.clip a").await.click().await;
     browser.wait_for("location.pathname.includes('/messages/')").await;
-    browser.find("form details summary").await.click().await.unwrap();
-    browser.find("button.danger").await.click().await.unwrap();
+    browser.find("form details summary").await.click().await;
+    browser.find("button.danger").await.click().await;
     browser.wait_for("document.querySelector('.done')").await;
     assert_eq!(gateway.get("/messages/recent").await, json!([]));
     browser.finish().await;
@@ -154,7 +154,7 @@ async fn a_session_ends_on_every_gateway_with_its_key_postgres() {
     browser.wait_for("location.pathname.endsWith('/live')").await;
     let body = json!({ "id": made["token"]["id"] });
     assert_eq!(gateway.request("DELETE", "/tokens", Some(body)).await.0, 200);
-    browser.find(".nav a[href$='/rooms']").await.click().await.unwrap();
+    browser.find(".nav a[href$='/rooms']").await.click().await;
     browser.wait_for("location.pathname === '/console/sign-in'").await;
     browser.finish().await;
     assert!(second.stop(crate::support::PATIENCE).await);

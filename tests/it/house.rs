@@ -172,9 +172,8 @@ const FOLDERS_OF_THE_API: Folders = &[
         "table.rs",
         &["error.rs", "verb.rs", "tag.rs", "request", "typed", "operation.rs", "passage", "routes"],
     ),
-    // Pages of the console ask operations by their ids.
     (
-        "passage/in_process.rs",
+        "in_process.rs",
         &["error.rs", "verb.rs", "state.rs", "request", "operation.rs", "passage", "table.rs"],
     ),
     (
@@ -569,7 +568,13 @@ fn type_arguments_are_told_apart() {
 #[test]
 fn tests_read_answers_of_the_api_in_one_place() {
     for (name, text) in files("tests/it", "rs") {
-        let others = ["house.rs", "support/http.rs", "support/bucket.rs", "support/pebble.rs"];
+        let others = [
+            "house.rs",
+            "support/http.rs",
+            "support/bucket.rs",
+            "support/pebble.rs",
+            "support/webdriver.rs",
+        ];
         if !others.iter().any(|end| name.ends_with(end)) {
             for reading in [".text().await", ".bytes().await", ".json().await", "reqwest::get("] {
                 assert!(!text.contains(reading), "{name} has {reading}: use support::http");

@@ -29,7 +29,7 @@ const LITTLE_GRACE: &str = r#"GATEPOST_GRACE_SECONDS=1 exec "$@""#;
 /// A signed message that is at least so long.
 fn large(signer: &Signer, octets: usize) -> String {
     let line = "All work and no play makes Jack a dull boy.\r\n";
-    let text = letter("large") + line.repeat(octets / line.len() + 1).as_str();
+    let text = letter("large") + &line.repeat(octets / line.len() + 1);
     String::from_utf8(signer.sign(text.as_bytes()).unwrap()).unwrap()
 }
 

@@ -32,9 +32,11 @@ pub(in crate::http) async fn caller(
     let text = text.as_deref();
     let hash = text.and_then(token::hash);
     let look_up = http.use_cases.access.caller(text);
-    let found = within_rates(http, RatedClient { hash, from, effect, trace }, look_up).await?;
+    let found = within_rates(http, RatedClient { hash, from, effect, trace }, look_up).await;
     found.map_err(|error| match error {
-        Denied::NoKey => misplaced(raw_query, &parts.headers).unwrap_or_else(|| error.into()),
+        Unauthenticated::Denied(Denied::NoKey) => {
+            misplaced(raw_query, &parts.headers).unwrap_or_else(|| Denied::NoKey.into())
+        }
         error => error.into(),
     })
 }
@@ -48,17 +50,32 @@ pub(crate) struct RatedClient<'c> {
     pub(crate) trace: &'c Trace,
 }
 
-/// Looks a credential up within the rates of the credential and of its address. Fails with 429 over
-/// one of these.
+/// Why a credential has no caller.
+pub(crate) enum Unauthenticated {
+    Denied(Denied),
+    /// The credential or its address is over its rate.
+    Limited(Box<Problem>),
+}
+
+impl From<Unauthenticated> for Problem {
+    fn from(error: Unauthenticated) -> Self {
+        match error {
+            Unauthenticated::Denied(denied) => denied.into(),
+            Unauthenticated::Limited(problem) => *problem,
+        }
+    }
+}
+
+/// Looks a credential up within the rates of the credential and of its address.
 pub(crate) async fn within_rates<T>(
     http: &Http,
     client: RatedClient<'_>,
     look_up: impl Future<Output = Result<T, Denied>>,
-) -> Result<Result<T, Denied>, Problem> {
+) -> Result<T, Unauthenticated> {
     let (RatedClient { hash, from, effect, trace }, limits) = (client, &http.limits);
     let limited = |refused: RateExceeded| {
         trace.set_quota(refused.quota);
-        *refused.problem
+        Unauthenticated::Limited(refused.problem)
     };
     let admitted = limits.admit(hash, from, effect, Instant::now()).map_err(limited)?;
     let found = look_up.await;
@@ -67,7 +84,7 @@ pub(crate) async fn within_rates<T>(
         Err(Denied::Store(_)) => limits.give_back(admitted, Instant::now()),
         _ => trace.set_quota(limits.count(admitted, Instant::now()).map_err(limited)?),
     }
-    Ok(found)
+    found.map_err(Unauthenticated::Denied)
 }
 
 /// Explains a key that is missing, in the wrong place or sent several times; None if it was sent

@@ -1,10 +1,9 @@
 //! The path of every request, the same for all operations: `observe` gives it an id and logs it,
 //! `auth` authenticates the caller, `linked` accepts a signed link, `idempotency` makes creations
-//! idempotent, and `perform` runs the steps. `in_process` is how pages of the console make requests.
+//! idempotent, and `perform` runs the steps.
 
 pub(crate) mod auth;
 pub(in crate::http) mod idempotency;
-pub(crate) mod in_process;
 pub(in crate::http) mod linked;
 pub(crate) mod observe;
 pub(in crate::http) mod perform;

@@ -53,6 +53,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use axum::Router;
 use bytes::Bytes;
 use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
@@ -145,6 +146,12 @@ const UNLIMITED: &str = "[rates]\nreads_per_minute = 0\nwrites_per_minute = 0\n\
 
 /// An id that no account has.
 pub(crate) const NOBODY: i64 = 9_007_199_254_740_991;
+
+/// The router of a gateway that serves a console.
+fn whole_router(http: &Arc<Http>) -> Router {
+    let console = console::router(Console::new(Arc::clone(http), false));
+    router(Arc::clone(http), Some(console))
+}
 
 fn mint() -> Mint {
     let now = AtomicI64::new(1_795_000_000_000);
@@ -248,13 +255,7 @@ impl House {
         let http = Arc::new(http.ending_with(shutdown.clone()));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (router, served) = (
-            router(
-                Arc::clone(&http),
-                Some(console::router(Console::new(Arc::clone(&http), false))),
-            ),
-            Arc::clone(&http),
-        );
+        let (router, served) = (whole_router(&http), Arc::clone(&http));
         shutdown.spawn(serve(listener, router, served, shutdown.clone(), None));
         let (audit, stop) = (http.use_cases.audit.clone(), shutdown.clone());
         shutdown.spawn(async move { audit.run(stop.soft()).await });

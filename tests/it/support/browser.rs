@@ -8,8 +8,6 @@ use std::process::Stdio;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use thirtyfour::cdp::domains::emulation::SetDeviceMetricsOverride;
-use thirtyfour::{By, Capabilities, Cookie, WebDriver, WebElement};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tokio::task::yield_now;
@@ -17,6 +15,7 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::PATIENCE;
+use super::webdriver::{Driver, Element};
 
 /// Ends chromedriver and its browsers, which are one process group, once the test is gone.
 const GUARD: &str = "cat; kill -9 \"-$0\"";
@@ -72,7 +71,7 @@ impl fmt::Display for Violation {
 
 /// A browser with one tab, for the pages of one origin.
 pub struct Browser {
-    driver: WebDriver,
+    driver: Driver,
     origin: Url,
     server: Child,
     /// Ends with the test, and the others with it.
@@ -81,23 +80,12 @@ pub struct Browser {
     _folder: TempDir,
 }
 
-impl Drop for Browser {
-    fn drop(&mut self) {
-        // Otherwise the session would be ended by a request, here, while its driver is killed.
-        let _ended_already = self.driver.clone().leak();
-    }
-}
-
 impl Browser {
     /// Starts for the pages of `origin`, such as `http://127.0.0.1:8080`. Light, 1024 x 768.
     pub async fn at(origin: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (server, guard, port) = start_driver(folder.path()).await;
-        let driver = WebDriver::builder(format!("http://127.0.0.1:{port}"), capabilities());
-        let driver = timeout(PATIENCE, driver.connect()).await.expect("no browser in time");
-        let driver = driver.unwrap_or_else(|error| panic!("chromium does not start: {error}"));
-        driver.set_script_timeout(PATIENCE).await.unwrap();
-        driver.set_page_load_timeout(PATIENCE).await.unwrap();
+        let driver = Driver::connect(port, capabilities()).await;
         let origin = Url::parse(origin).unwrap();
         let browser = Self { driver, origin, server, guard, _folder: folder };
         browser.resize(1024, 768).await;
@@ -107,20 +95,15 @@ impl Browser {
 
     /// Opens a path of the origin, or a whole URL, and waits until it is loaded.
     pub async fn open(&self, path: &str) {
-        self.driver.goto(self.origin.join(path).unwrap().as_str()).await.unwrap();
+        self.driver.open(self.origin.join(path).unwrap().as_str()).await;
     }
 
     /// Gives the page this many CSS pixels, a scroll bar included.
     pub async fn resize(&self, width: u32, height: u32) {
-        let size = SetDeviceMetricsOverride {
-            width,
-            height,
-            device_scale_factor: 1.0,
-            mobile: false,
-            scale: None,
-            screen_orientation: None,
-        };
-        self.driver.cdp().send(size).await.unwrap();
+        let size = json!({
+            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false,
+        });
+        self.driver.devtools("Emulation.setDeviceMetricsOverride", size).await;
         self.wait_for(&format!("innerWidth === {width} && innerHeight === {height}")).await;
     }
 
@@ -131,14 +114,13 @@ impl Browser {
             {"name": "prefers-color-scheme", "value": scheme},
             {"name": "prefers-reduced-motion", "value": "reduce"},
         ]});
-        self.driver.cdp().send_raw("Emulation.setEmulatedMedia", features).await.unwrap();
+        self.driver.devtools("Emulation.setEmulatedMedia", features).await;
         self.wait_for(&format!("matchMedia('(prefers-color-scheme: {scheme})').matches")).await;
     }
 
     /// Runs the body of a function with `arguments`; returns what it returns.
     pub async fn run(&self, script: &str, arguments: &[Value]) -> Value {
-        let returned = self.driver.execute(script, arguments.to_vec()).await;
-        returned.unwrap_or_else(|error| panic!("{script}: {error}")).json().clone()
+        self.driver.execute(script, arguments).await
     }
 
     /// Waits until an expression is true on the page that is then open.
@@ -153,9 +135,9 @@ impl Browser {
     }
 
     /// The element that a selector of CSS finds, once it is there: to click, to type into.
-    pub async fn find(&self, selector: &str) -> WebElement {
+    pub async fn find(&self, selector: &str) -> Element {
         self.wait_for(&format!("document.querySelector({})", json!(selector))).await;
-        self.driver.find(By::Css(selector)).await.unwrap()
+        self.driver.find(selector).await
     }
 
     /// Whether the page is wider than its window.
@@ -172,9 +154,9 @@ impl Browser {
             let source = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path));
             let source = source
                 .unwrap_or_else(|error| panic!("{path}: {error}: run the tests by scripts/test"));
-            self.driver.execute(source, Vec::new()).await.unwrap();
+            self.driver.execute(&source, &[]).await;
         }
-        let answer = self.driver.execute_async(AXE, Vec::new()).await.unwrap().json().clone();
+        let answer = self.driver.execute_async(AXE).await;
         assert!(answer["error"].is_null(), "axe-core: {}", answer["error"]);
         serde_json::from_value(answer["found"].clone()).unwrap()
     }
@@ -182,37 +164,37 @@ impl Browser {
     /// URLs of other origins that pages asked for since this was last asked, whether or not they
     /// got an answer. What a content security policy forbids is an error of the console.
     pub async fn requests_to_others(&self) -> Vec<String> {
-        let log = self.driver.get_log("performance").await.unwrap();
-        let asked = log.iter().filter_map(|entry| requested(&entry.message));
+        let log = self.driver.log("performance").await;
+        let asked = log.iter().filter_map(|entry| requested(entry["message"].as_str()?));
         asked.filter(|url| url.origin() != self.origin.origin()).map(String::from).collect()
     }
 
     /// Errors in the console since this was last asked: exceptions, requests that failed, breaches
     /// of the content security policy, and what pages call errors.
     pub async fn console_errors(&self) -> Vec<String> {
-        let log = self.driver.browser_log().await.unwrap();
-        log.into_iter().filter(|entry| entry.level == "SEVERE").map(|entry| entry.message).collect()
+        let log = self.driver.log("browser").await;
+        let severe = log.iter().filter(|entry| entry["level"] == "SEVERE");
+        severe.filter_map(|entry| entry["message"].as_str()).map(str::to_owned).collect()
     }
 
     /// Writes what the window shows, as PNG.
     pub async fn screenshot(&self, file: &Path) {
-        std::fs::write(file, self.driver.screenshot_as_png().await.unwrap()).unwrap();
+        std::fs::write(file, self.driver.screenshot().await).unwrap();
     }
 
     /// A cookie that the open page would send, those included that its scripts do not see.
-    pub async fn cookie(&self, name: &str) -> Option<Cookie> {
-        let all = self.driver.get_all_cookies().await.unwrap();
-        all.into_iter().find(|cookie| cookie.name == name)
+    pub async fn cookie(&self, name: &str) -> Option<Value> {
+        self.driver.cookies().await.into_iter().find(|cookie| cookie["name"] == name)
     }
 
     /// Sets a cookie of the open page's host.
-    pub async fn set_cookie(&self, cookie: Cookie) {
-        self.driver.add_cookie(cookie).await.unwrap();
+    pub async fn set_cookie(&self, cookie: Value) {
+        self.driver.add_cookie(cookie).await;
     }
 
     /// Ends the browser. One that is dropped is killed.
     pub async fn finish(mut self) {
-        timeout(PATIENCE, self.driver.clone().quit()).await.unwrap().unwrap();
+        self.driver.quit().await;
         // Before the id of the group is free for others.
         self.guard.kill().await.unwrap();
         self.server.kill().await.unwrap();
@@ -257,7 +239,7 @@ async fn start_driver(folder: &Path) -> (Child, Child, u16) {
 
 /// A browser that keeps its logs and finds no name. Its profile is chromedriver's, in `TMPDIR`: with
 /// one of ours it would begin with a page of its own, whose requests stand in the same logs.
-fn capabilities() -> Capabilities {
+fn capabilities() -> Value {
     let mut arguments = vec![
         "--headless=new",
         "--no-first-run",
@@ -272,12 +254,11 @@ fn capabilities() -> Capabilities {
         // Its sandbox refuses to run as root.
         arguments.push("--no-sandbox");
     }
-    let mut capabilities = Capabilities::new();
-    capabilities.set("browserName", "chrome").unwrap();
-    capabilities.set("goog:chromeOptions", json!({"args": arguments})).unwrap();
-    let logs = json!({"browser": "ALL", "performance": "ALL"});
-    capabilities.set("goog:loggingPrefs", logs).unwrap();
-    capabilities
+    json!({
+        "browserName": "chrome",
+        "goog:chromeOptions": { "args": arguments },
+        "goog:loggingPrefs": { "browser": "ALL", "performance": "ALL" },
+    })
 }
 
 /// Finds what a page asked for in an entry of the log; nothing that the browser has in itself.

@@ -27,6 +27,7 @@ pub mod session;
 pub mod site;
 pub mod sources;
 pub mod tls_postgres;
+pub mod webdriver;
 
 use std::net::SocketAddr;
 use std::ops::Deref;
