@@ -2,11 +2,11 @@
 //! change what the API can change.
 //!
 //! A page is made on the server, of answers of the API: each handler makes requests of operations
-//! in this process (`http::in_process`), as the caller that signed in. So no page has a
-//! right of its own, and the API authorises, checks, pages and audits. Pages work without script;
-//! the script follows the live page and shows times in the reader's zone.
+//! in this process (`http::in_process`), as the caller that signed in. So no page has a right of its
+//! own, and the API authorises, checks, pages and audits. Pages work without script; the script
+//! follows the live page and shows times in the reader's zone.
 //!
-//! - [`table`] has one row per path. [`visit`] is the path of every request: session, rates, CSRF,
+//! - `table` has one row per path. `visit` is the path of every request: session, rates, CSRF,
 //!   page. `session` signs in and out.
 //! - `frame` is around every page; `filters` are the words and numbers in templates; `shapes` are
 //!   the answers of the API that several pages read. The other files have one page each, with its
@@ -19,7 +19,8 @@
 //! and be framed by nobody.
 //!
 //! It holds no lock and no state. `run` merges [`router`] into that of the API. Never happens here:
-//! SQL, a use case called beside the API, a right.
+//! SQL, a right, or a use case called beside the API, but for sessions (`app::access`), which are no
+//! operation.
 
 mod accounts;
 mod agent;
