@@ -7,14 +7,11 @@ CREATE TABLE console_sessions (
     -- SHA-256 of the secret; the secret itself is nowhere.
     hash       BLOB NOT NULL UNIQUE,
     key_id     BLOB NOT NULL REFERENCES keys (id) ON DELETE CASCADE,
-    -- The account of the key, so that a deletion finds all its sessions.
-    account_id INTEGER NOT NULL REFERENCES accounts (id),
     created_at INTEGER NOT NULL,
     expires_at INTEGER NOT NULL,
     ticket     INTEGER NOT NULL CHECK (ticket IN (0, 1)),
     remote     TEXT,
     client     TEXT
 ) STRICT;
-CREATE INDEX console_sessions_by_account ON console_sessions (account_id, created_at);
 CREATE INDEX console_sessions_by_key ON console_sessions (key_id, created_at);
 CREATE INDEX console_sessions_by_expiry ON console_sessions (expires_at);

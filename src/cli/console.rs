@@ -124,7 +124,8 @@ mod tests {
             ("http://127.0.0.1:8080/", "http://127.0.0.1:8080/console/open?ticket=gps_x"),
             ("https://a.example/mail/?a=b#c", "https://a.example/mail/console/open?ticket=gps_x"),
         ] {
-            assert_eq!(opening(web_url(base).unwrap(), "gps_x").as_str(), link);
+            let base = web_url(base).expect("a URL of the web");
+            assert_eq!(opening(base, "gps_x").as_str(), link);
         }
         for wrong in ["", "a.example", "ftp://a.example", "mailto:a@b.example", "https://"] {
             assert!(web_url(wrong).is_err(), "{wrong}");

@@ -116,7 +116,9 @@ impl Frame {
         let shown: Shown = visit.ask(visit.on("getAccount")).await?;
         let caller = &visit.api.caller;
         let member = caller.member.as_ref().map(|member| member.email.to_string());
-        let done = DONE.iter().find(|(word, _)| *word == visit.query.get("done"));
+        // Not beside the result of another form.
+        let word = if visit.form.is_empty() { visit.query.get("done") } else { "" };
+        let done = DONE.iter().find(|(known, _)| *known == word);
         Ok(Self {
             account: visit.account,
             name: shown.name,
@@ -165,8 +167,7 @@ struct OpenAgentPage {
 /// An error as a page.
 #[derive(Template)]
 #[template(path = "problem.html", config = "src/console/templates/askama.toml")]
-pub(super) struct ProblemPage<'p> {
-    pub(super) title: &'static str,
-    pub(super) problem: &'p Problem,
+pub(super) struct ProblemPage {
+    pub(super) problem: Problem,
     pub(super) frame: Option<Frame>,
 }

@@ -95,7 +95,10 @@ pub(super) async fn change(visit: Visit) -> Result<Answer, Problem> {
     match sent("do") {
         "key" => {
             let mut body = Map::from_iter([("description".to_owned(), sent("description").into())]);
-            if let Ok(days) = sent("days").parse::<u64>() {
+            if !sent("days").is_empty() {
+                let days = sent("days").parse::<u64>().map_err(|_| {
+                    Problem::invalid("days must be a whole number, or empty for a key without end")
+                })?;
                 let lasts = std::time::Duration::from_secs(days.saturating_mul(86_400));
                 let end = visit.console.http.mint.clock().now().plus(lasts);
                 body.insert("expiresAt".into(), end.to_string().into());

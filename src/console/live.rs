@@ -4,9 +4,6 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use askama::Template;
-use axum::body::Body;
-use axum::http::header::{CONTENT_TYPE, HeaderValue};
-use axum::response::IntoResponse as _;
 use futures_util::StreamExt as _;
 use futures_util::stream::unfold;
 use tokio::time::sleep;
@@ -16,12 +13,18 @@ use super::filters;
 use super::frame::{Frame, Section};
 use super::shapes::{Record, Records};
 use super::visit::{Answer, Visit};
+use crate::app::access::need::{Need, TargetType};
+use crate::app::delivery::Waiting;
 use crate::domain::clock::Timestamp;
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Outcome;
 use crate::domain::words::Words;
+use crate::http::connection::endless::endless;
 use crate::http::error::Problem;
 use crate::http::in_process::Asked;
+
+/// Verdicts of one Agent, or of all Agents below an account.
+const READ: Need = Need::read(TargetType::Any).narrows();
 
 /// Rows of a page.
 const ROWS: u32 = 50;
@@ -122,15 +125,14 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
 /// Follows the newest page as a stream of events (HTML, "Server-sent events"): each has all rows,
 /// and is sent once they change. The stream ends with its session, and with the server's soft stop.
 pub(super) async fn follow(visit: Visit) -> Result<Answer, Problem> {
-    let shutdown = visit.console.http.shutdown.clone();
-    let filters = Filters::of(&visit);
-    // Also refuses an account out of reach.
+    let (shutdown, filters) = (visit.console.http.shutdown.clone(), Filters::of(&visit));
+    let target = visit.api.target(visit.account, READ, "GET /console/{account}/live").await?;
+    let place = visit.api.place(&target)?;
     let newest = newest(&records(&visit, &filters).await?.intake);
-    let following = Following { filters, visit, newest, idle: 0 };
+    let following = Following { filters, visit, newest, idle: 0, _place: place };
     let rows = unfold(following, Following::next);
     let rows = rows.take_until(Box::pin(async move { shutdown.soft().await }));
-    let kind = (CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    Ok(Answer::File(([kind], Body::from_stream(rows)).into_response()))
+    Ok(Answer::File(endless(rows)))
 }
 
 /// A reader of the newest page.
@@ -141,6 +143,8 @@ struct Following {
     newest: Option<(String, u64)>,
     /// Looks since something was sent.
     idle: u32,
+    /// Bounds how many follow.
+    _place: Waiting,
 }
 
 impl Following {
@@ -148,14 +152,19 @@ impl Following {
     async fn next(mut self) -> Option<(Result<String, Infallible>, Self)> {
         loop {
             sleep(LOOKS).await;
-            self.visit.api.authenticate_again().await.ok()?;
             let found = records(&self.visit, &self.filters).await.ok()?.intake;
+            // Nothing is sent that was read with rights which are lost since.
+            let former = self.visit.api.caller.clone();
+            self.visit.api.authenticate_again().await.ok()?;
+            if self.visit.api.caller != former {
+                continue;
+            }
             let newest = newest(&found);
             self.idle += 1;
             if newest != self.newest {
                 let now = self.visit.console.http.mint.clock().now();
                 let rows = Rows { account: self.visit.account, now, records: found };
-                let lines: Vec<_> = rows.render().ok()?.lines().map(data).collect();
+                let lines: Vec<_> = rows.render().ok()?.split(['\r', '\n']).map(data).collect();
                 (self.newest, self.idle) = (newest, 0);
                 return Some((Ok(format!("event: rows\n{}\n", lines.concat())), self));
             }

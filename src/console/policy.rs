@@ -58,11 +58,10 @@ struct Draft {
 impl Draft {
     fn of(visit: &Visit) -> Self {
         let sent = |name| visit.form.get(name).to_owned();
-        let add = match visit.form.get("add") {
-            "" => visit.query.get("add").to_owned(),
-            _ => sent("add"),
-        };
-        Self { mode: sent("mode"), add, remove: sent("remove"), note: sent("note") }
+        // A link begins a draft; a form says what is in it, also if nothing is.
+        let add =
+            if visit.form.is_empty() { visit.query.get("add") } else { visit.form.get("add") };
+        Self { mode: sent("mode"), add: add.to_owned(), remove: sent("remove"), note: sent("note") }
     }
 
     fn lines(text: &str) -> Vec<&str> {

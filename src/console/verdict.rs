@@ -78,12 +78,21 @@ impl Shown {
 
 /// Days that a preview looks back.
 const DAYS: u64 = 30;
+/// Most messages of a preview that are shown.
+const SHOWN: usize = 50;
 
 /// The button that lets the sender in.
 struct Offer {
     sender: String,
-    /// The mail that the change would have let in lately; None if records are not kept so long.
-    preview: Option<Preview>,
+    /// The mail that the change would have let in lately; None before somebody asks, as it reads
+    /// many records.
+    preview: Option<CountedPreview>,
+}
+
+/// A preview, of which the page shows a part.
+struct CountedPreview {
+    preview: Preview,
+    count: usize,
 }
 
 /// The answer of the policy's preview.
@@ -126,9 +135,15 @@ async fn offer(visit: &Visit, whole: &WholeRecord) -> Option<Offer> {
     }
     // Only for callers that may read the policy.
     visit.ask::<Value>(Asked::of("getInboundPolicy").on(agent)).await.ok()?;
+    if visit.query.get("preview").is_empty() {
+        return Some(Offer { sender, preview: None });
+    }
     let asked = Asked::of("previewInboundPolicy").on(agent);
     let asked = asked.sends(json!({ "add": [sender], "days": DAYS }));
-    Some(Offer { sender, preview: visit.ask(asked).await.ok() })
+    let mut preview: Preview = visit.ask(asked).await.ok()?;
+    let count = preview.changed.len();
+    preview.changed.truncate(SHOWN);
+    Some(Offer { sender, preview: Some(CountedPreview { preview, count }) })
 }
 
 /// Adds the sender to the list of the Agent.

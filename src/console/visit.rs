@@ -8,15 +8,17 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::body::{Body, to_bytes};
-use axum::extract::{OriginalUri, RawPathParams, Request};
+use axum::extract::{OriginalUri, RawPathParams, Request, State};
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, HeaderValue, LOCATION,
+    ORIGIN,
 };
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::time::timeout;
 use url::form_urlencoded::{byte_serialize, parse};
 
 use super::frame::{Frame, ProblemPage, Section};
@@ -30,8 +32,12 @@ use crate::http::passage::auth::Unauthenticated;
 use crate::http::passage::observe::{ShownProblem, Trace};
 use crate::http::remote::Peer;
 
-/// Longest form in bytes.
-const MAX_FORM: usize = 1024 * 1024;
+/// Longest form of a session in bytes: a list of senders is the longest field.
+const MAX_FORM: usize = 256 * 1024;
+/// Longest form of a browser without a session.
+pub(super) const MAX_SIGN_IN: usize = 4 * 1024;
+/// Most fields of a form or a query; those behind them are left out.
+const MAX_FIELDS: usize = 64;
 
 /// The sign of the console in a browser's tab.
 const ICON: &str = r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="4" fill="#0a55a5"/><path d="M4 5h8v6H4z M4 5l4 4 4-4" fill="none" stroke="#fff"/></svg>"##;
@@ -49,7 +55,11 @@ pub(super) struct Pairs(Vec<(String, String)>);
 
 impl Pairs {
     pub(super) fn parse(text: &[u8]) -> Self {
-        Self(parse(text).into_owned().collect())
+        Self(parse(text).into_owned().take(MAX_FIELDS).collect())
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// The first value of this name, without white space around it; empty without one.
@@ -76,8 +86,8 @@ impl Answer {
     }
 }
 
-/// An authenticated request for a page of an account.
-#[derive(Clone, Debug)]
+/// An authenticated request for a page of an account. It holds a secret: it has no `Debug`.
+#[derive(Clone)]
 pub(super) struct Visit {
     pub(super) console: Arc<Console>,
     pub(super) api: InProcess,
@@ -163,9 +173,15 @@ pub(super) async fn change(
         Ok(visit) => visit,
         Err(refused) => return refused.answer(&parts),
     };
-    match form(&parts.headers, body).await {
+    match form(&console, &parts.headers, body, MAX_FORM).await {
         Ok(form) => visit.form = form,
         Err(problem) => return answer(visit, Err(problem)).await,
+    }
+    // The form may have come slowly, and the session may have ended, or lost rights, meanwhile.
+    match visit.api.authenticate_again().await {
+        Ok(()) => {}
+        Err(Denied::NoKey) => return Refused::SignIn.answer(&parts),
+        Err(denied) => return Refused::Problem(denied.into()).answer(&parts),
     }
     if !session::csrf_matches(&visit.secret, visit.form.get("csrf")) {
         let detail = "this form is not of your session: open the page again and send it from there";
@@ -177,28 +193,49 @@ pub(super) async fn change(
         Err(problem) if problem.code.status().is_client_error() => problem,
         done => return answer(visit, done).await,
     };
-    let status = problem.code.status();
-    visit.problem = Some(problem);
+    let (status, failed) = (problem.code.status(), problem.clone());
+    visit.problem = Some(problem.masked());
     let shown = (row.show)(visit.clone()).await;
     let mut again = answer(visit, shown).await;
     if again.status().is_success() {
         *again.status_mut() = status;
+        again = told(again, &failed);
     }
     again
 }
 
-/// Reads a form that a page of this server sent.
-pub(super) async fn form(headers: &HeaderMap, body: Body) -> Result<Pairs, Problem> {
-    // Browsers say where a request comes from; programs need not.
-    let site = headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes);
-    if site.is_some_and(|site| site != b"same-origin" && site != b"none") {
+/// Reads a form of at most `most` bytes that a page of this server sent, within the time of a body.
+pub(super) async fn form(
+    console: &Console,
+    headers: &HeaderMap,
+    body: Body,
+    most: usize,
+) -> Result<Pairs, Problem> {
+    if is_of_another_site(headers) {
         let detail = "another site sent this form: open the console itself and send it from there";
         return Err(Problem::new(Code::Forbidden, detail));
     }
-    let text = to_bytes(body, MAX_FORM).await.map_err(|_| {
-        Problem::new(Code::PayloadTooLarge, format!("a form has at most {MAX_FORM} bytes"))
+    let reading = timeout(console.http.rules.limits.body(), to_bytes(body, most));
+    let text = reading.await.map_err(|_| {
+        Problem::new(Code::RequestTimeout, "the form did not come in time: send it again")
+    })?;
+    let text = text.map_err(|_| {
+        Problem::new(Code::PayloadTooLarge, format!("a form has at most {most} bytes here"))
     })?;
     Ok(Pairs::parse(&text))
+}
+
+/// Whether a browser says that another site sent the request. Programs need not say anything, and
+/// over plain http browsers say it in `Origin` alone.
+fn is_of_another_site(headers: &HeaderMap) -> bool {
+    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    match (text(SEC_FETCH_SITE), text(ORIGIN), text(HOST)) {
+        (Some(site), _, _) => site != "same-origin" && site != "none",
+        (None, Some(origin), Some(host)) => {
+            origin.split_once("://").is_none_or(|(_, of)| !of.eq_ignore_ascii_case(host))
+        }
+        (None, _, _) => false,
+    }
 }
 
 struct Entrance {
@@ -245,7 +282,9 @@ async fn enter(
     let Entrance { row, path, effect } = entrance;
     let (from, trace) = client(console, parts);
     trace.set_route(row.path);
-    let Some(secret) = session::secret_of(&parts.headers) else { return Err(Refused::SignIn) };
+    let Some(secret) = session::secret_of(console, &parts.headers) else {
+        return Err(Refused::SignIn);
+    };
     let found = session::find(console, &secret, session::From { from, effect, trace: &trace });
     let visitor = found.await.map_err(|error| match error {
         Unauthenticated::Denied(Denied::NoKey) => Refused::SignIn,
@@ -281,15 +320,21 @@ fn nothing_here() -> Problem {
 }
 
 /// Any other path of the console.
-pub(super) async fn nowhere() -> Response {
+pub(super) async fn nowhere(State(console): State<Arc<Console>>, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    let (_, trace) = client(&console, &parts);
+    trace.set_route("/console");
     problem_page(&nothing_here(), None)
 }
 
 /// Shows what is wrong, in the frame if there is one.
 pub(super) fn problem_page(problem: &Problem, frame: Option<Frame>) -> Response {
-    let page = ProblemPage { title: problem.code.title(), problem, frame };
-    let mut response = html(problem.code.status(), page.render().unwrap_or_default());
-    // For the log.
+    let page = ProblemPage { problem: problem.clone().masked(), frame };
+    told(html(problem.code.status(), page.render().unwrap_or_default()), problem)
+}
+
+/// Names the error of a page for the log.
+pub(super) fn told(mut response: Response, problem: &Problem) -> Response {
     response.extensions_mut().insert(ShownProblem(problem.clone()));
     response
 }

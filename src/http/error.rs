@@ -121,6 +121,16 @@ impl Problem {
         Self { code, detail: detail.into(), cause: None, retry_after: None, faults, checks }
     }
 
+    /// Without the keys that its texts may quote.
+    #[must_use]
+    pub(crate) fn masked(mut self) -> Self {
+        self.detail = masked(&self.detail);
+        for fault in &mut self.faults {
+            fault.detail = masked(&fault.detail);
+        }
+        self
+    }
+
     pub fn invalid(detail: impl Display) -> Self {
         Self::new(Code::InvalidRequest, detail.to_string())
     }
@@ -229,18 +239,17 @@ impl IntoResponse for Problem {
     }
 }
 
-/// Replaces API keys in a detail: it may quote a client that pasted its key into the wrong place.
+/// Replaces API keys, inbound keys and secrets of sessions in a detail: it may quote a client that
+/// pasted one into the wrong place.
 pub(in crate::http) fn masked(detail: &str) -> String {
-    const PREFIX: &str = "gp_";
-    let mut pieces = detail.split(PREFIX);
-    let mut shown = pieces.next().unwrap_or_default().to_owned();
-    for piece in pieces {
-        let secret = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        shown.push_str(PREFIX);
-        shown.push('…');
-        shown.push_str(piece.trim_start_matches(secret));
-    }
-    shown
+    let secret = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let mask = |text: String, prefix: &&str| {
+        let mut pieces = text.split(prefix);
+        let first = pieces.next().unwrap_or_default().to_owned();
+        let shown = pieces.map(|piece| piece.trim_start_matches(secret));
+        shown.fold(first, |text, piece| format!("{text}{prefix}…{piece}"))
+    };
+    ["gp_", "gpi_", "gps_"].iter().fold(detail.to_owned(), mask)
 }
 
 /// An error and all its causes in one line.
@@ -264,6 +273,8 @@ mod tests {
         let body = serde_json::to_value(problem.body(Uuid::nil())).unwrap();
         assert_eq!(body["detail"], "\"gp_…\" and \"gp_…\" are not modes");
         assert_eq!(body["message"], body["detail"]);
+        let problem = Problem::invalid("gps_AAAA-bb_c, gpi_x").masked();
+        assert_eq!(problem.detail, "gps_…, gpi_…");
         assert_eq!(body["success"], false);
         assert_eq!(body["status"], 400);
     }

@@ -16,9 +16,10 @@ use url::form_urlencoded::Serializer;
 
 use crate::app::access::need::Need;
 use crate::app::access::{Caller, Credential, Denied, Target};
+use crate::app::delivery::Waiting;
 use crate::domain::audit::Actor;
 use crate::domain::id::AccountId;
-use crate::http::error::Problem;
+use crate::http::error::{Code, Problem};
 use crate::http::operation::MatchedRequest;
 use crate::http::passage::idempotency::IDEMPOTENCY_KEY;
 use crate::http::passage::observe::Trace;
@@ -111,7 +112,9 @@ impl InProcess {
         let named = names(operation.path).map(str::to_owned).zip(asked.segments);
         let query = Serializer::new(String::new()).extend_pairs(&asked.query).finish();
         let uri = Uri::try_from(format!("{}?{query}", operation.path.replace(['{', '}'], "")));
-        let mut request = Request::builder().uri(uri.map_err(Problem::internal)?);
+        let uri =
+            uri.map_err(|_| Problem::invalid("a field of the form is too long: shorten it"))?;
+        let mut request = Request::builder().uri(uri);
         if let Some(name) = &asked.once {
             request = request.header(IDEMPOTENCY_KEY, name);
         }
@@ -131,15 +134,30 @@ impl InProcess {
         &self.actor
     }
 
-    /// Authenticates the client again, after a wait.
-    pub(crate) async fn authenticate_again(&self) -> Result<Caller, Denied> {
-        self.http.use_cases.access.authenticate(&self.credential).await
+    /// Authenticates the client again after a wait: from then on it has the rights that its caller
+    /// has now.
+    pub(crate) async fn authenticate_again(&mut self) -> Result<(), Denied> {
+        self.caller = self.http.use_cases.access.authenticate(&self.credential).await?;
+        Ok(())
     }
 
-    /// Authorises something that is no operation.
-    pub(crate) async fn target(&self, account: i64, need: Need) -> Result<Target, Problem> {
-        let account = AccountId::new(account).ok_or(Denied::OutOfScope)?;
-        Ok(self.http.use_cases.access.target(&self.caller, Some(account), need).await?)
+    /// Authorises something that is no operation, on an account or a member. The audit log counts a
+    /// refusal under `name`.
+    pub(crate) async fn target(&self, id: i64, need: Need, name: &str) -> Result<Target, Problem> {
+        let id = AccountId::new(id).ok_or(Denied::OutOfScope)?;
+        let target = self.http.use_cases.access.target(&self.caller, Some(id), need).await;
+        let target = target.map_err(Problem::from);
+        if target.as_ref().is_err_and(|problem| problem.code == Code::Forbidden) {
+            self.http.use_cases.audit.denied(&self.actor, name);
+        }
+        target
+    }
+
+    /// A place among the readers of the event log, which bounds those who follow anything. `target` is
+    /// the account that is followed.
+    pub(crate) fn place(&self, target: &Target) -> Result<Waiting, Problem> {
+        let (key, account) = (self.caller.key.id, self.caller.account.id);
+        Ok(self.http.use_cases.events.wait(key, account, &target.scope)?)
     }
 
     /// Performs the request, and reads the answer, which is JSON.

@@ -31,7 +31,7 @@
 //! a stranger; a URI or a query in a log.
 
 mod answer;
-mod connection;
+pub(crate) mod connection;
 pub mod error;
 pub(crate) mod in_process;
 mod limits;

@@ -6,7 +6,7 @@ use crate::app::access::Denied;
 use crate::app::agents::AgentError;
 use crate::app::apps::AppsError;
 use crate::app::computers::ComputerError;
-use crate::app::delivery::DestinationError;
+use crate::app::delivery::{DestinationError, TooManyReaders};
 use crate::app::intake::reception::ReceptionError;
 use crate::app::relay::RelayError;
 use crate::app::tenancy::TenancyError;
@@ -199,5 +199,11 @@ impl From<RelayError> for Problem {
             E::NotOffered(_) | E::Closed { .. } | E::Busy | E::Vault(_) => Code::Conflict,
         };
         Self::new(code, error.to_string())
+    }
+}
+
+impl From<TooManyReaders> for Problem {
+    fn from(error: TooManyReaders) -> Self {
+        Self::new(Code::RateLimited, error.to_string())
     }
 }

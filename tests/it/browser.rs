@@ -1,8 +1,6 @@
 //! Pages as a browser shows them: everybody can read them, at any width, light or dark, and they load
 //! nothing from elsewhere.
 
-use std::path::PathBuf;
-
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::json;
@@ -10,29 +8,10 @@ use serde_json::json;
 use crate::support::TestGateway;
 use crate::support::browser::{Browser, Scheme};
 
-/// A phone, a small window, a large one.
-const WIDTHS: [u32; 3] = [400, 1024, 1600];
-
 async fn start() -> (TestGateway, Browser) {
     let gateway = TestGateway::start().await;
     let browser = Browser::at(&format!("http://{}", gateway.http)).await;
     (gateway, browser)
-}
-
-/// Finds what is wrong with the open page at each width.
-async fn faults(browser: &Browser, scheme: Scheme) -> Vec<String> {
-    let mut faults = Vec::new();
-    for width in WIDTHS {
-        browser.resize(width, 900).await;
-        let found = browser.axe().await;
-        faults.extend(found.iter().map(|one| format!("{width} {scheme:?}: {one}")));
-        if browser.scrolls_sideways().await {
-            faults.push(format!("{width}: scrolls sideways"));
-        }
-    }
-    faults.extend(browser.console_errors().await);
-    faults.extend(browser.requests_to_others().await);
-    faults
 }
 
 /// Looks at every page that the navigation of `/docs` names.
@@ -46,7 +25,7 @@ async fn the_documentation_is_sound(scheme: Scheme) {
     let mut all = Vec::new();
     for page in pages {
         browser.open(&page).await;
-        let faults = faults(&browser, scheme).await;
+        let faults = browser.faults(scheme).await;
         all.extend(faults.into_iter().map(|fault| format!("{page} {fault}")));
     }
     assert!(all.is_empty(), "{} faults:\n{}", all.len(), all.join("\n"));
@@ -72,7 +51,7 @@ async fn operations_are_found_by_words_and_by_keyboard() {
     browser.wait_for("document.activeElement.id === 'search'").await;
     browser.find("#search").await.send_keys("rotate webhook").await;
     browser.wait_for("document.querySelector('#found a')").await;
-    let faults = faults(&browser, Scheme::Light).await;
+    let faults = browser.faults(Scheme::Light).await;
     assert!(faults.is_empty(), "{faults:#?}");
     browser.find("#search").await.send_keys("\u{e007}").await;
     browser.wait_for("location.pathname === '/docs/webhooks' && location.hash").await;
@@ -117,28 +96,6 @@ async fn a_browser_keeps_cookies() {
     browser.open("/docs/errors").await;
     assert_eq!(browser.cookie("session").await.unwrap()["value"], "hush");
     assert_eq!(browser.run("return document.cookie", &[]).await, "");
-    browser.finish().await;
-    gateway.finish().await;
-}
-
-/// Writes a picture of each path, light and dark: `scripts/screenshots` says how to call it.
-#[tokio::test]
-#[ignore = "scripts/screenshots runs it"]
-async fn screenshots() {
-    let said = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set"));
-    let folder = PathBuf::from(said("GATEPOST_SCREENSHOTS"));
-    let width = said("GATEPOST_SCREENSHOTS_WIDTH").parse().expect("a width in pixels");
-    let paths = said("GATEPOST_SCREENSHOTS_PATHS");
-    let (gateway, browser) = start().await;
-    browser.resize(width, 900).await;
-    for scheme in Scheme::ALL {
-        browser.prefer(scheme).await;
-        for path in paths.split_whitespace() {
-            browser.open(path).await;
-            let name = path.trim_matches('/').replace(['/', '?', '#', '='], "-");
-            browser.screenshot(&folder.join(format!("{name}-{}.png", scheme.as_str()))).await;
-        }
-    }
     browser.finish().await;
     gateway.finish().await;
 }

@@ -29,22 +29,6 @@ async fn accepted(gateway: &TestGateway, raw: &[u8]) {
     assert!(replies.settling().starts_with("250"), "{}", replies.settling());
 }
 
-/// Faults of the open page at each width.
-async fn faults(browser: &Browser, scheme: Scheme) -> Vec<String> {
-    let mut faults = Vec::new();
-    for width in [400, 1024, 1600] {
-        browser.resize(width, 900).await;
-        let found = browser.axe().await;
-        faults.extend(found.iter().map(|one| format!("{width} {scheme:?}: {one}")));
-        if browser.scrolls_sideways().await {
-            faults.push(format!("{width}: scrolls sideways"));
-        }
-    }
-    faults.extend(browser.console_errors().await);
-    faults.extend(browser.requests_to_others().await);
-    faults
-}
-
 /// Every page of the navigation, of the organization and of an Agent, with a message and a refusal.
 async fn every_page_is_sound(scheme: Scheme) {
     let (gateway, browser) = signed_in().await;
@@ -74,7 +58,7 @@ async fn every_page_is_sound(scheme: Scheme) {
     let mut all = Vec::new();
     for page in pages {
         browser.open(&page).await;
-        let faults = faults(&browser, scheme).await;
+        let faults = browser.faults(scheme).await;
         all.extend(faults.into_iter().map(|fault| format!("{page} {fault}")));
     }
     assert!(all.is_empty(), "{} faults:\n{}", all.len(), all.join("\n"));

@@ -153,7 +153,7 @@ const FOLDERS_OF_THE_API: Folders = &[
             "operation.rs",
         ],
     ),
-    ("connection", &["error.rs", "remote.rs", "limits", "state.rs"]),
+    ("connection", &["error.rs", "remote.rs", "limits", "state.rs", "request"]),
     (
         "routes",
         &[

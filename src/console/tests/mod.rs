@@ -1,10 +1,10 @@
 //! The console over real TCP and a real store: the house of the API's tests, and browsers that keep
 //! a cookie.
 
+mod forms;
+mod live;
 mod rights;
 mod session;
-
-use std::fmt::Write as _;
 
 use url::form_urlencoded::Serializer;
 
@@ -21,8 +21,8 @@ impl<'h> Browser<'h> {
     pub(super) async fn of(house: &'h House, caller: &str) -> Self {
         let entered = sign_in(house, house.token(caller)).await;
         assert_eq!(entered.status, 303, "{}", entered.text());
-        let cookie = entered.headers["set-cookie"].split(';').next().unwrap().to_owned();
-        Self { house, cookie }
+        let (cookie, _) = entered.headers["set-cookie"].split_once(';').expect("attributes");
+        Self { house, cookie: cookie.to_owned() }
     }
 
     pub(super) async fn get(&self, path: &str) -> Reply {
@@ -38,13 +38,16 @@ impl<'h> Browser<'h> {
     /// Sends a form of a page that is shown now, with the fields that the page hides in it.
     pub(super) async fn submit(&self, path: &str, fields: &[(&str, &str)]) -> Reply {
         let page = self.get(path).await.text();
-        let hidden = ["csrf", "once"].into_iter().filter_map(|name| {
-            let (_, rest) = page.split_once(&format!("name=\"{name}\" value=\""))?;
-            Some((name, rest.split('"').next()?))
-        });
-        let form: Vec<_> = hidden.chain(fields.iter().copied()).collect();
-        self.post(path, &form).await
+        let hidden = ["csrf", "once"].map(|name| (name, field(&page, name)));
+        let form: Vec<_> = hidden.iter().map(|(name, text)| (*name, text.as_str())).collect();
+        self.post(path, &[form.as_slice(), fields].concat()).await
     }
+}
+
+/// The value of the first field of this name; empty if the page has none.
+pub(super) fn field(page: &str, name: &str) -> String {
+    let rest = page.split_once(&format!("name=\"{name}\" value=\"")).map(|(_, rest)| rest);
+    rest.and_then(|rest| rest.split('"').next()).unwrap_or_default().to_owned()
 }
 
 /// Signs in with this key.
@@ -64,13 +67,10 @@ pub(super) async fn send(
     lines: &str,
     form: Option<&str>,
 ) -> Reply {
-    let mut request =
-        format!("{method} {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{lines}");
-    if let Some(form) = form {
-        let kind = "application/x-www-form-urlencoded";
-        let length = form.len();
-        write!(request, "Content-Type: {kind}\r\nContent-Length: {length}\r\n").unwrap();
-    }
-    write!(request, "\r\n{}", form.unwrap_or_default()).unwrap();
+    let head = format!("{method} {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{lines}");
+    let kind = "Content-Type: application/x-www-form-urlencoded\r\n";
+    let request = form.map_or(format!("{head}\r\n"), |form| {
+        format!("{head}{kind}Content-Length: {}\r\n\r\n{form}", form.len())
+    });
     house.exchange(request.as_bytes()).await
 }

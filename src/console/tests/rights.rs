@@ -1,5 +1,7 @@
 //! Every page for every caller and every account: what the API allows, and nothing foreign.
 
+use std::iter;
+
 use super::Browser;
 use crate::console::table::ROWS;
 use crate::domain::reason::Reason;
@@ -8,15 +10,8 @@ use crate::http::tests::{House, TREE};
 
 /// Whether `account` is `caller` or below it in the tree.
 fn reaches(caller: &str, account: &str) -> bool {
-    let parent = |name: &str| TREE.iter().find(|(known, _, _)| *known == name).unwrap().1;
-    let mut above = account;
-    while !above.is_empty() {
-        if above == caller {
-            return true;
-        }
-        above = parent(above);
-    }
-    false
+    let parent = |name: &&str| TREE.iter().find(|(known, ..)| known == name).map(|(_, of, _)| *of);
+    iter::successors(Some(account), parent).any(|above| above == caller)
 }
 
 #[tokio::test]

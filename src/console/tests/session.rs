@@ -1,9 +1,14 @@
 //! Sign-in and its end, forms that another site sends, and secrets that no page shows.
 
-use super::{Browser, send, sign_in};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::{Browser, field, send, sign_in};
+use crate::domain::member::Role;
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Verdict;
-use crate::http::tests::House;
+use crate::http::tests::{House, PATIENCE, Reply};
 
 #[tokio::test]
 async fn a_key_is_typed_once_and_a_cookie_that_no_script_reads_follows() {
@@ -52,8 +57,13 @@ async fn a_session_ends_with_its_key_and_by_signing_out() {
     let out = first.submit(&live, &[]).await;
     assert_eq!(out.status, 405, "the live page changes nothing");
     let page = first.get(&live).await.text();
-    let csrf = page.split("name=\"csrf\" value=\"").nth(1).unwrap().split('"').next().unwrap();
-    assert_eq!(first.post("/console/sign-out", &[("csrf", csrf)]).await.status, 303);
+    let csrf = field(&page, "csrf");
+    let of_another = [("csrf", field(&second.get(&live).await.text(), "csrf"))];
+    let of_another = of_another.each_ref().map(|(name, text)| (*name, text.as_str()));
+    let refused = first.post("/console/sign-out", &of_another).await;
+    assert_eq!((refused.status, refused.headers.get("set-cookie")), (403, None));
+    assert_eq!(first.get(&live).await.status, 200, "nothing was ended");
+    assert_eq!(first.post("/console/sign-out", &[("csrf", &csrf)]).await.status, 303);
     assert_eq!(first.get(&live).await.status, 303, "it has ended");
     assert_eq!(second.get(&live).await.status, 200, "the other one has not");
     let key = house.token("agent1").to_owned();
@@ -73,7 +83,7 @@ async fn sessions_are_listed_and_ended_by_those_who_reach_their_keys() {
     let foreign = Browser::of(&house, "org2").await;
     let page = |name: &str| format!("/console/{}/sessions", house.id(name));
     let own = below.get(&page("agent1")).await.text();
-    let id = own.split("name=\"session\" value=\"").nth(1).unwrap().split('"').next().unwrap();
+    let id = &field(&own, "session");
     assert!(!foreign.get(&page("org2")).await.text().contains(id));
     assert_eq!(foreign.submit(&page("org2"), &[("session", id)]).await.status, 404);
     assert!(above.get(&page("org1")).await.text().contains(id));
@@ -89,21 +99,29 @@ async fn a_form_that_no_page_of_the_session_sent_changes_nothing() {
     let reason = Verdict::Refused(Reason::SenderNotAllowed);
     let record = house.refuse("agent1", reason).await;
     let path = format!("/console/{}/verdicts/{record}", house.id("agent1"));
-    let strange = other.get(&path).await.text();
-    let strange =
-        strange.split("name=\"csrf\" value=\"").nth(1).unwrap().split('"').next().unwrap();
+    let strange = &field(&other.get(&path).await.text(), "csrf");
     for form in [&[][..], &[("csrf", "")], &[("csrf", "wrong")], &[("csrf", strange)]] {
         let refused = browser.post(&path, form).await;
         assert_eq!(refused.status, 403, "{form:?}");
         assert!(refused.text().contains("not of your session"), "{}", refused.text());
     }
     let page = browser.get(&path).await;
-    let text = page.text();
-    let csrf = text.split("name=\"csrf\" value=\"").nth(1).unwrap().split('"').next().unwrap();
+    let csrf = &field(&page.text(), "csrf");
     let lines = format!("Cookie: {}\r\nSec-Fetch-Site: cross-site\r\n", browser.cookie);
     let form = super::encoded(&[("csrf", csrf)]);
     let refused = send(&house, "POST", &path, &lines, Some(&form)).await;
     assert_eq!(refused.status, 403);
+    // Over plain http a browser says it in Origin alone.
+    for (origin, status) in [("http://evil.example", 403), ("null", 403), ("http://h", 404)] {
+        let lines = format!("Cookie: {}\r\nOrigin: {origin}\r\n", browser.cookie);
+        let form = super::encoded(&[("csrf", csrf), ("session", "x")]);
+        let path = format!("/console/{}/sessions", house.id("agent1"));
+        assert_eq!(
+            send(&house, "POST", &path, &lines, Some(&form)).await.status,
+            status,
+            "{origin}"
+        );
+    }
     let list = house.get("agent1", "/email/inboundWhitelist").await.success(200);
     assert_eq!(list["total"], 0, "nothing was added");
     // Nobody frames a page, and a page loads nothing from elsewhere.
@@ -111,8 +129,8 @@ async fn a_form_that_no_page_of_the_session_sent_changes_nothing() {
     assert!(policy.contains("frame-ancestors 'none'") && policy.contains("default-src 'self'"));
     assert!(!policy.contains("unsafe-inline"));
     // The form of the page itself adds the sender, once however often it is sent.
-    let form: &[(&str, &str)] = &[];
-    assert_eq!(browser.submit(&path, form).await.status, 303);
+    let preview = format!("{path}?preview=yes");
+    assert_eq!(browser.submit(&preview, &[]).await.status, 303);
     let list = house.get("agent1", "/email/inboundWhitelist").await.success(200);
     assert_eq!(
         (&list["total"], &list["whitelist"][0]["email"]),
@@ -130,4 +148,65 @@ async fn wrong_keys_are_counted_as_those_of_the_api() {
     }
     assert_eq!(sign_in(&house, "gp_wrong").await.status, 429);
     assert_eq!(house.send("GET", "/api/v2/account?token=gp_wrong", None).await.status, 429);
+}
+
+#[tokio::test]
+async fn a_sign_in_ends_the_session_that_the_browser_had() {
+    let house = House::new().await;
+    let former = Browser::of(&house, "agent1").await;
+    let form = super::encoded(&[("key", house.token("agent1"))]);
+    let lines = format!("Cookie: {}\r\n", former.cookie);
+    let entered = send(&house, "POST", "/console/sign-in", &lines, Some(&form)).await;
+    assert_eq!(entered.status, 303);
+    let live = format!("/console/{}/live", house.id("agent1"));
+    assert_eq!(former.get(&live).await.status, 303);
+}
+
+#[tokio::test]
+async fn a_member_who_is_no_administrator_sees_and_ends_its_own_sessions() {
+    let mut house = House::new().await;
+    house.join("anna", "org1", Role::Member, &[]).await;
+    let (anna, above) = (Browser::of(&house, "anna").await, Browser::of(&house, "org1").await);
+    let page = format!("/console/{}/sessions", house.id("org1"));
+    let own = anna.get(&page).await.text();
+    assert_eq!(own.matches("name=\"session\"").count(), 1, "{own}");
+    let all = above.get(&page).await.text();
+    assert_eq!(all.matches("name=\"session\"").count(), 2, "{all}");
+    let others = all.split("name=\"session\" value=\"").skip(1);
+    let mine = field(&own, "session");
+    let others: Vec<_> = others.filter_map(|rest| rest.split('"').next()).collect();
+    let strange = others.iter().find(|id| **id != mine).expect("the session of org1");
+    assert_eq!(anna.submit(&page, &[("session", strange)]).await.status, 404);
+    assert_eq!(anna.submit(&page, &[("session", &mine)]).await.status, 303);
+    assert_eq!(anna.get(&page).await.status, 303, "it has ended");
+}
+
+#[tokio::test]
+async fn a_session_that_ends_while_its_form_comes_changes_nothing() {
+    let house = House::new().await;
+    let received = house.receive("agent1", "Subject: x\r\n\r\nhello", 1).await;
+    let browser = Browser::of(&house, "agent1").await;
+    let path = format!("/console/{}/messages/{}", house.id("agent1"), received.message);
+    let form = super::encoded(&[("csrf", &field(&browser.get(&path).await.text(), "csrf"))]);
+    let mut stream = TcpStream::connect(house.address).await.expect("a connection");
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\nCookie: {}\r\nExpect: \
+         100-continue\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: \
+         {}\r\n\r\n",
+        browser.cookie,
+        form.len()
+    );
+    stream.write_all(head.as_bytes()).await.expect("the head is sent");
+    // The server asks for the form once it has found the session.
+    let mut told = [0; 25];
+    timeout(PATIENCE, stream.read_exact(&mut told)).await.expect("in time").expect("an answer");
+    assert_eq!(&told, b"HTTP/1.1 100 Continue\r\n\r\n");
+    let named = serde_json::json!({ "token": house.token("agent1") });
+    assert_eq!(house.call("agent1", "DELETE", "/tokens", Some(&named)).await.status, 200);
+    stream.write_all(form.as_bytes()).await.expect("the form is sent");
+    let refused = Reply::to(b"", &mut stream).await;
+    assert_eq!(refused.status, 303);
+    assert!(refused.headers["location"].starts_with("/console/sign-in"), "{refused:?}");
+    let left = house.get("org1", "/messages/recent").await;
+    assert!(left.text().contains(&received.message.to_string()), "{}", left.text());
 }

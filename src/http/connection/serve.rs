@@ -34,6 +34,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use crate::domain::network::Network;
 use crate::domain::repeats::LogCause;
 use crate::domain::shares::{Share, Shares};
+use crate::http::connection::endless::Endless;
 use crate::http::connection::write_timeout::WriteTimeout;
 use crate::http::remote::Peer;
 use crate::http::state::Http;
@@ -116,11 +117,6 @@ async fn accept(
     let (stream, peer) = listener.accept().await?;
     Ok((stream, peer.ip().to_canonical(), place))
 }
-
-/// Marks a response that lasts as long as its connection, such as an event stream. The connection
-/// then moves to other threads, because thousands of them must not delay requests.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::http) struct Endless;
 
 struct Connection {
     server: http1::Builder,

@@ -19,6 +19,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::app::access::need::Effect;
+use crate::domain::id::KeyId;
 use crate::domain::key::KeyHash;
 use crate::domain::network::Network;
 use crate::domain::rate::{Rate, Share, Tallies};
@@ -36,12 +37,29 @@ pub(crate) struct RateLimits {
 
 #[derive(Debug)]
 struct RateCounts {
-    keys: Tallies<(Hash, Effect)>,
+    keys: Tallies<(Rated, Effect)>,
     keyless: Tallies<Network>,
     /// Opened links.
     links: Tallies<Network>,
-    /// Keys that were valid lately, with the time.
-    valid: HashMap<Hash, Duration>,
+    /// Credentials that were valid lately.
+    valid: HashMap<Hash, Valid>,
+}
+
+/// The owner of a rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Rated {
+    Key(KeyId),
+    /// An inbound key, by its hash.
+    Way(KeyHash),
+}
+
+/// A key, an inbound key or a console session that was valid lately.
+#[derive(Clone, Copy, Debug)]
+struct Valid {
+    /// The last time.
+    at: Duration,
+    /// Whose rate is counted: all sessions of a key share its rate.
+    rated: Rated,
 }
 
 type Hash = [u8; 32];
@@ -102,10 +120,10 @@ impl RateLimits {
         let key = key.map(|hash| hash.0);
         let mut counted = self.lock();
         let admitted = Admitted { key, from, effect, owed: None };
-        if let Some(key) = key.filter(|key| counted.valid.contains_key(key)) {
+        if let Some(Valid { rated, .. }) = key.and_then(|key| counted.valid.get(&key).copied()) {
             // Checked now, so that a key over its rate costs no lookup; counted only if it is still
             // valid.
-            let quota = self.quota(&counted, key, effect, now);
+            let quota = self.quota(&counted, rated, effect, now);
             return match quota {
                 Some(quota) if quota.left == 0 => Err(quota.exceeded()),
                 _ => Ok(admitted),
@@ -124,11 +142,12 @@ impl RateLimits {
         Ok(Admitted { owed: Some(owed), ..admitted })
     }
 
-    /// Counts the request of a valid key and returns the rest of its rate, None without a limit.
-    /// Fails with 429 if nothing was left.
+    /// Counts the request of a valid credential in the rate of `rated`, and
+    /// returns the rest of this rate, None without a limit. Fails with 429 if nothing was left.
     pub(in crate::http) fn count(
         &self,
         admitted: Admitted,
+        rated: Rated,
         now: Instant,
     ) -> Result<Option<Quota>, RateExceeded> {
         let (now, Admitted { key, from, effect, owed }) = (self.moment(now), admitted);
@@ -137,26 +156,26 @@ impl RateLimits {
             counted.keyless.give_back(&from, share, now);
         }
         let Some(key) = key else { return Ok(None) };
-        counted.remember(key, now, self.rates.max_counted);
+        counted.remember(key, Valid { at: now, rated }, self.rates.max_counted);
         let Some(rate) = self.rate(effect) else { return Ok(None) };
-        if let Some(quota) = self.quota(&counted, key, effect, now)
+        if let Some(quota) = self.quota(&counted, rated, effect, now)
             && quota.left == 0
         {
             return Err(quota.exceeded());
         }
-        counted.keys.add(&(key, effect), rate, now);
-        Ok(self.quota(&counted, key, effect, now))
+        counted.keys.add(&(rated, effect), rate, now);
+        Ok(self.quota(&counted, rated, effect, now))
     }
 
     /// The rest of a key's rate now; None if reads or writes are not limited.
     fn quota(
         &self,
         counted: &RateCounts,
-        key: Hash,
+        rated: Rated,
         effect: Effect,
         now: Duration,
     ) -> Option<Quota> {
-        let (of, rate) = ((key, effect), self.rate(effect)?);
+        let (of, rate) = ((rated, effect), self.rate(effect)?);
         Some(Quota {
             effect,
             most: self.per_minute(effect),
@@ -236,14 +255,14 @@ impl Quota {
 impl RateCounts {
     /// Records a valid key. When full, forgets the half that was valid longest ago, so each new key
     /// costs a constant on average.
-    fn remember(&mut self, key: Hash, now: Duration, most: usize) {
-        if self.valid.len() >= most && !self.valid.contains_key(&key) {
-            let mut all: Vec<(Hash, Duration)> = self.valid.drain().collect();
+    fn remember(&mut self, hash: Hash, valid: Valid, most: usize) {
+        if self.valid.len() >= most && !self.valid.contains_key(&hash) {
+            let mut all: Vec<(Hash, Valid)> = self.valid.drain().collect();
             let middle = all.len() / 2;
-            all.select_nth_unstable_by_key(middle, |(_, last)| *last);
+            all.select_nth_unstable_by_key(middle, |(_, last)| last.at);
             self.valid.extend(all.drain(middle..));
         }
-        self.valid.insert(key, now);
+        self.valid.insert(hash, valid);
     }
 }
 
@@ -281,7 +300,8 @@ mod tests {
     fn read(limits: &RateLimits, key: u8, from: &str, now: Instant) -> Result<u32, u64> {
         let wait = |refused: RateExceeded| refused.problem.retry_after.unwrap();
         let admitted = limits.admit(Some(KeyHash([key; 32])), ip(from), Effect::Read, now);
-        let quota = limits.count(admitted.map_err(wait)?, now).map_err(wait)?;
+        let rated = Rated::Way(KeyHash([key; 32]));
+        let quota = limits.count(admitted.map_err(wait)?, rated, now).map_err(wait)?;
         Ok(quota.map_or(u32::MAX, |quota| quota.left))
     }
 
@@ -302,7 +322,7 @@ mod tests {
         assert_eq!(read(&limits, 2, "192.0.2.1", now), Ok(2), "another key");
         let admitted =
             limits.admit(Some(KeyHash([1; 32])), ip("192.0.2.1"), Effect::Write, now).unwrap();
-        let quota = limits.count(admitted, now).unwrap().unwrap();
+        let quota = limits.count(admitted, Rated::Way(KeyHash([1; 32])), now).unwrap().unwrap();
         assert_eq!((quota.most, quota.left), (1, 0), "changes are counted apart");
         assert_eq!(quota.full_in, Duration::from_secs(60));
         let soon = now + Duration::from_millis(19_001);
@@ -313,6 +333,21 @@ mod tests {
             assert_eq!(read(&none, 1, "192.0.2.1", now), Ok(u32::MAX), "0 counts nothing");
             assert!(fail(&none, Some(2), "192.0.2.1", now));
         }
+    }
+
+    #[test]
+    fn the_sessions_of_a_key_share_its_rate() {
+        let (limits, now) = (limits(3, 3, 9, 9), Instant::now());
+        let of = |credential: u8| {
+            let hash = Some(KeyHash([credential; 32]));
+            let admitted = limits.admit(hash, ip("192.0.2.1"), Effect::Read, now).ok()?;
+            limits
+                .count(admitted, Rated::Key(KeyId(uuid::Uuid::nil())), now)
+                .ok()?
+                .map(|quota| quota.left)
+        };
+        assert_eq!([of(1), of(2), of(3)], [Some(2), Some(1), Some(0)]);
+        assert_eq!([of(1), of(2), of(4)], [None; 3], "also one that is new");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::app::access::need::Effect;
 use crate::app::access::{Caller, Denied, token};
 use crate::domain::key::KeyHash;
 use crate::http::error::{Code, Problem};
-use crate::http::limits::rates::RateExceeded;
+use crate::http::limits::rates::{RateExceeded, Rated};
 use crate::http::passage::observe::Trace;
 use crate::http::request::query;
 use crate::http::state::Http;
@@ -66,8 +66,19 @@ impl From<Unauthenticated> for Problem {
     }
 }
 
-/// Looks a credential up within the rates of the credential and of its address.
-pub(crate) async fn within_rates<T>(
+/// A credential that was found, with the caller that it proves.
+pub(crate) trait Proven {
+    fn caller(&self) -> &Caller;
+}
+
+impl Proven for Caller {
+    fn caller(&self) -> &Caller {
+        self
+    }
+}
+
+/// Looks a credential up within the rates of its key and of its address.
+pub(crate) async fn within_rates<T: Proven>(
     http: &Http,
     client: RatedClient<'_>,
     look_up: impl Future<Output = Result<T, Denied>>,
@@ -81,8 +92,11 @@ pub(crate) async fn within_rates<T>(
     let found = look_up.await;
     match &found {
         Err(Denied::NoKey) => limits.refuse(admitted, Instant::now()),
-        Err(Denied::Store(_)) => limits.give_back(admitted, Instant::now()),
-        _ => trace.set_quota(limits.count(admitted, Instant::now()).map_err(limited)?),
+        Ok(found) => {
+            let key = Rated::Key(found.caller().key.id);
+            trace.set_quota(limits.count(admitted, key, Instant::now()).map_err(limited)?);
+        }
+        Err(_) => limits.give_back(admitted, Instant::now()),
     }
     found.map_err(Unauthenticated::Denied)
 }

@@ -30,7 +30,6 @@ use crate::http::error::{Code, Problem, masked};
 use crate::http::limits::rates::{self, Quota};
 use crate::http::operation::Operation;
 use crate::http::state::Http;
-use crate::rules::AccessRules;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -107,9 +106,15 @@ pub(in crate::http) async fn observe(
     };
     let mut problem = response.extensions_mut().remove::<Problem>();
     if let Some(problem) = &problem {
-        write_problem(problem, id, &http.rules, &mut response);
+        write_problem(problem, id, &mut response);
     } else if let Some(ShownProblem(shown)) = response.extensions_mut().remove() {
         problem = Some(shown);
+    }
+    if let Some(problem) = &problem
+        && matches!(problem.code, Code::Unavailable | Code::RateLimited)
+    {
+        let seconds = problem.retry_after.unwrap_or(http.rules.limits.retry_after_seconds);
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     set_common_headers(id, response.headers_mut());
     if let Some(quota) = trace.0.quota.get() {
@@ -122,14 +127,10 @@ pub(in crate::http) async fn observe(
 }
 
 /// Writes the body of an error into its response, and keeps other headers (`Allow`).
-fn write_problem(problem: &Problem, id: Uuid, rules: &AccessRules, response: &mut Response) {
+fn write_problem(problem: &Problem, id: Uuid, response: &mut Response) {
     let headers = response.headers_mut();
     headers.remove(CONTENT_LENGTH);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-    if matches!(problem.code, Code::Unavailable | Code::RateLimited) {
-        let seconds = problem.retry_after.unwrap_or(rules.limits.retry_after_seconds);
-        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
-    }
     *response.body_mut() = Body::from(serde_json::to_string(&problem.body(id)).unwrap_or_default());
 }
 

@@ -32,6 +32,7 @@ use crate::domain::relay::{Forwarded, RelayType, WayIn};
 use crate::http::answer::file::success;
 use crate::http::error::{Code, NOTHING_HERE, Problem, chain};
 use crate::http::limits::inbound_places::InboundPlace;
+use crate::http::limits::rates::Rated;
 use crate::http::limits::turns::to_the_end;
 use crate::http::passage::observe::Trace;
 use crate::http::remote::Peer;
@@ -79,8 +80,8 @@ async fn find_way_in(http: &Http, segments: &[String], from: IpAddr) -> Result<W
     let [kind, key] = segments else { return Err(nothing()) };
     let kind = kind.parse::<RelayType>().ok().filter(|kind| kind.has_way_in());
     let hash = digest(&SHA256, key.as_bytes());
-    let hash = <[u8; 32]>::try_from(hash.as_ref()).ok().map(KeyHash);
-    let admitted = http.limits.admit(hash, from, Effect::Write, Instant::now());
+    let hash = KeyHash(<[u8; 32]>::try_from(hash.as_ref()).map_err(Problem::internal)?);
+    let admitted = http.limits.admit(Some(hash), from, Effect::Write, Instant::now());
     let admitted = admitted.map_err(|refused| retryable(*refused.problem))?;
     let found = match kind {
         Some(kind) => http.use_cases.inbound.way(kind, key).await,
@@ -89,7 +90,7 @@ async fn find_way_in(http: &Http, segments: &[String], from: IpAddr) -> Result<W
     match found {
         Ok(Some(way)) => {
             http.limits
-                .count(admitted, Instant::now())
+                .count(admitted, Rated::Way(hash), Instant::now())
                 .map_err(|refused| retryable(*refused.problem))?;
             Ok(way)
         }

@@ -9,22 +9,16 @@
 use std::convert::Infallible;
 use std::fmt::Write as _;
 
-use axum::Extension;
-use axum::body::{Body, Bytes};
-use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
-use axum::response::{IntoResponse as _, Response};
+use axum::body::Bytes;
+use axum::response::Response;
 use futures_util::stream;
 use tokio::time::{Instant, sleep_until};
 
 use crate::app::delivery::{EventLogBounds, RenderedEvent, Waiting};
 use crate::domain::id::EventId;
-use crate::http::connection::serve::Endless;
-use crate::http::request::call::STREAM;
+use crate::http::connection::endless::endless;
 use crate::http::routes::event_view::FollowedEvents;
 use crate::store::EventPlace;
-
-/// Tells proxies (nginx) not to buffer the response.
-const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// A stream being read.
 pub(super) struct Stream {
@@ -197,9 +191,5 @@ pub(super) fn response(stream: Stream) -> Response {
         let text = stream.next().await?;
         Some((Ok::<_, Infallible>(text), stream))
     });
-    let headers = [
-        (CONTENT_TYPE, HeaderValue::from_static(STREAM)),
-        (X_ACCEL_BUFFERING, HeaderValue::from_static("no")),
-    ];
-    (headers, Extension(Endless), Body::from_stream(texts)).into_response()
+    endless(texts)
 }

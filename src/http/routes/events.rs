@@ -249,8 +249,7 @@ async fn read(
 
 fn register_waiting(call: &Call, scope: &Scope) -> Result<Waiting, Problem> {
     let (key, account) = (call.caller.key.id, call.caller.account.id);
-    let waiting = call.http.use_cases.events.wait(key, account, scope);
-    waiting.map_err(|full| Problem::new(Code::RateLimited, full.to_string()))
+    Ok(call.http.use_cases.events.wait(key, account, scope)?)
 }
 
 /// How long the request may wait for an event; None if it must not wait.

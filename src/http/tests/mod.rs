@@ -54,12 +54,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use axum::Router;
-use bytes::Bytes;
 use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 
-use self::letters::{mail, record};
+pub(crate) use self::letters::Received;
+use self::letters::record;
 pub(crate) use self::reply::Reply;
 use crate::app::access::Access;
 use crate::app::agents::Agents;
@@ -79,34 +79,23 @@ use crate::console::{self, Console};
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
 use crate::domain::clock::{Clock, Timestamp};
-use crate::domain::contact::Handle;
 use crate::domain::delivery::{Attempt, Outcome};
 use crate::domain::domain_name::DomainName;
-use crate::domain::id::{AccountId, AttemptId, DestinationId, IntakeId, MessageId, Mint};
+use crate::domain::id::{AccountId, AttemptId, DestinationId, Mint};
 use crate::domain::key::KeyOwner;
-use crate::domain::marker::Marker;
 use crate::domain::member::{Member, Role};
-use crate::domain::message::{Digest, Passage};
-use crate::domain::room::Room;
-use crate::domain::scope::Scope;
-use crate::domain::session::SessionKey;
-use crate::domain::thread::ThreadKeys;
-use crate::domain::verdict::Verdict;
 use crate::egress::client::{Client, Limits, Lookup};
 use crate::egress::guard::Guard;
 use crate::http::serve;
 use crate::http::{Check, Fault, Http, Readiness, UseCases, router};
 use crate::rules::Rules;
 use crate::shutdown::Shutdown;
-use crate::store::{
-    Accepted, Commit, Committed, DeliveryFilter, DeliveryRecord, Intake, Location, NewMessage,
-    Page, Store,
-};
+use crate::store::{DeliveryFilter, DeliveryRecord, Location, Page, Store};
 use crate::testkit::dns::{DnsServer, Zone};
 use crate::verify::{Authenticator, Servers};
 
 /// The longest wait of a test: a bound, not a pause.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// One account of the house, by its short name.
 pub(crate) struct Resident {
@@ -367,66 +356,6 @@ impl House {
         Reply::to(request, &mut stream).await
     }
 
-    /// Puts an accepted message into an Agent's mailbox; `part` is the number of its attachment.
-    pub(crate) async fn receive(&self, agent: &str, raw: &str, part: u32) -> Received {
-        let account = self.residents[agent].account.clone();
-        let address = Address::parse(&format!("{agent}@partner.example")).unwrap();
-        let sender = Address::parse("boss@good.example").unwrap();
-        self.deliver(&account, (sender, address), raw, part).await
-    }
-
-    async fn deliver(
-        &self,
-        account: &Account,
-        (sender, address): (Address, Address),
-        raw: &str,
-        part: u32,
-    ) -> Received {
-        let standing = self.store.standing(account.id, &address, &sender).await.unwrap().unwrap();
-        let now = self.mint.clock().now();
-        let message = self.mint.message();
-        let mut record = record(&self.mint, account, Verdict::Accepted, Some(message));
-        record.sender = Some(Handle::Mailbox(sender.clone()));
-        let accepted = Accepted {
-            standing,
-            address,
-            message: NewMessage {
-                id: message,
-                lineage: account.lineage,
-                agent: account.id,
-                agent_username: account.username.clone(),
-                organization: account.lineage.organization.unwrap(),
-                at: record.at,
-                mail: mail(sender, raw, part).into(),
-                thread: ThreadKeys::default(),
-                tag: None,
-                digest: self.digest(raw),
-                authentication: None,
-                passage: Passage {
-                    marker: Marker::read(b"0123456789abcdef0123456789abcdef"),
-                    automation: None,
-                },
-            },
-            raw: Bytes::from(raw.to_owned()),
-            arrival_keys: vec![self.mint.secret()],
-            remembered_until: now.plus(Duration::from_secs(60)),
-        };
-        let intake = record.id;
-        self.commit(Intake { record, accepted: Some(accepted) }).await;
-        let scope = Scope::subtree(account.id, account.kind);
-        let stored = self.store.messages(&scope, &[message]).await.unwrap().remove(0);
-        let session = stored.session_key().expect("each message comes in a session");
-        Received { message, intake, room: stored.room(), session }
-    }
-
-    /// A random digest for a small message, which is kept in its row; the true one for a large
-    /// message, which reading compares with it.
-    fn digest(&self, raw: &str) -> Digest {
-        let sha256 = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, raw.as_bytes());
-        let is_small = raw.len() < 100_000;
-        Digest(if is_small { self.mint.secret() } else { sha256.as_ref().try_into().unwrap() })
-    }
-
     /// Returns the deliveries of a webhook, the newest first.
     pub(crate) async fn made_for(&self, webhook: DestinationId) -> Vec<DeliveryRecord> {
         let page = Page { limit: 100, from: None, until: None };
@@ -460,27 +389,6 @@ impl House {
     pub(crate) async fn give_up(&self) {
         assert!(self.attempt((Some(500), b"broken"), Outcome::Exhausted).await > 0);
     }
-
-    /// Stores the record of mail that was not accepted.
-    pub(crate) async fn refuse(&self, owner: &str, verdict: Verdict) -> IntakeId {
-        let record = record(&self.mint, &self.residents[owner].account, verdict, None);
-        let id = record.id;
-        self.commit(Intake { record, accepted: None }).await;
-        id
-    }
-
-    async fn commit(&self, intake: Intake) {
-        let commit = Commit { intakes: vec![intake], now: self.mint.clock().now() };
-        assert_eq!(self.store.commit(&commit).await.unwrap(), Committed::Done(vec![None]));
-    }
-}
-
-/// The rows of a received message.
-pub(crate) struct Received {
-    pub(crate) message: MessageId,
-    pub(crate) intake: IntakeId,
-    pub(crate) room: Room,
-    pub(crate) session: SessionKey,
 }
 
 async fn move_in(tenancy: &Tenancy) -> BTreeMap<&'static str, Resident> {

@@ -45,7 +45,8 @@ const STOPPED: &[&str] = &[
     "UPDATE keys SET revoked_at = $1
      WHERE revoked_at IS NULL AND account_id IN (SELECT account FROM given)",
     // After the keys, whose rows a new session locks: none is added behind this.
-    "DELETE FROM console_sessions WHERE account_id IN (SELECT account FROM given)",
+    "DELETE FROM console_sessions WHERE key_id IN (
+         SELECT id FROM keys WHERE account_id IN (SELECT account FROM given))",
     "UPDATE members SET removed_at = $1
      WHERE removed_at IS NULL AND account_id IN (SELECT account FROM given)",
     // Waiting deliveries are cancelled later; secrets are deleted now.

@@ -251,13 +251,12 @@ async fn insert(
     session: &ConsoleSession,
     hash: SessionHash,
 ) -> Result<(), StoreError> {
-    sql("INSERT INTO console_sessions (id, hash, key_id, account_id, created_at, expires_at,
-                                       ticket, remote, client)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)")
+    sql("INSERT INTO console_sessions (id, hash, key_id, created_at, expires_at, ticket, remote,
+                                       client)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)")
     .bind(session.id.0)
     .bind(hash.0.as_slice())
     .bind(session.key.0)
-    .bind(session.account)
     .bind(session.created_at)
     .bind(session.expires_at)
     .bind(i64::from(session.is_ticket))

@@ -17,6 +17,9 @@ use url::Url;
 use super::PATIENCE;
 use super::webdriver::{Driver, Element};
 
+/// A phone, a small window, a large one.
+const WIDTHS: [u32; 3] = [400, 1024, 1600];
+
 /// Ends chromedriver and its browsers, which are one process group, once the test is gone.
 const GUARD: &str = "cat; kill -9 \"-$0\"";
 
@@ -175,6 +178,29 @@ impl Browser {
         let log = self.driver.log("browser").await;
         let severe = log.iter().filter(|entry| entry["level"] == "SEVERE");
         severe.filter_map(|entry| entry["message"].as_str()).map(str::to_owned).collect()
+    }
+
+    /// The faults of the open page at each width: what axe-core finds, sideways scroll, errors and
+    /// requests to others. Leaves pictures of it if `scripts/screenshots` asks for them.
+    pub async fn faults(&self, scheme: Scheme) -> Vec<String> {
+        let mut faults = Vec::new();
+        for width in WIDTHS {
+            self.resize(width, 900).await;
+            let found = self.axe().await;
+            faults.extend(found.iter().map(|one| format!("{width} {scheme:?}: {one}")));
+            if self.scrolls_sideways().await {
+                faults.push(format!("{width}: scrolls sideways"));
+            }
+            if let Some(folder) = std::env::var_os("GATEPOST_SCREENSHOTS") {
+                let path = self.run("return location.pathname", &[]).await;
+                let name = path.as_str().unwrap().trim_matches('/').replace(['/', ':'], "-");
+                let file = format!("{name}-{width}-{}.png", scheme.as_str());
+                self.screenshot(&Path::new(&folder).join(file)).await;
+            }
+        }
+        faults.extend(self.console_errors().await);
+        faults.extend(self.requests_to_others().await);
+        faults
     }
 
     /// Writes what the window shows, as PNG.

@@ -1,0 +1,43 @@
+//! Forms: what is in them counts, and nothing else.
+
+use super::Browser;
+use crate::http::tests::House;
+
+#[tokio::test]
+async fn a_link_begins_a_draft_and_adds_nobody_that_the_form_leaves_out() {
+    let house = House::new().await;
+    let browser = Browser::of(&house, "agent1").await;
+    let page = format!("/console/{}/policy?add=stranger%40evil.example", house.id("agent1"));
+    assert!(browser.get(&page).await.text().contains("stranger@evil.example"));
+    let saved = browser.submit(&page, &[("do", "save"), ("mode", "open"), ("add", "")]).await;
+    assert_eq!(saved.status, 303, "{}", saved.text());
+    let list = house.get("agent1", "/email/inboundWhitelist").await.success(200);
+    assert_eq!(list["total"], 0);
+    let policy = house.get("agent1", "/email/inboundPolicy").await.success(200);
+    assert_eq!(policy["policy"]["mode"], "open");
+}
+
+#[tokio::test]
+async fn a_form_that_is_refused_shows_why_and_keeps_what_was_typed() {
+    let house = House::new().await;
+    let browser = Browser::of(&house, "agent1").await;
+    let at = |page: &str| format!("/console/{}{page}", house.id("agent1"));
+    let typed = [("do", "save"), ("add", "no address <b>")];
+    let refused = browser.submit(&at("/policy"), &typed).await;
+    assert_eq!(refused.status, 400);
+    assert!(refused.text().contains("no address &#60;b&#62;</textarea>"), "{}", refused.text());
+    let days = [("do", "key"), ("description", "x"), ("days", "7 days")];
+    let refused = browser.submit(&at("/keys"), &days).await;
+    assert_eq!(refused.status, 400);
+    assert!(refused.text().contains("days must be a whole number"), "{}", refused.text());
+    let keys = house.get("agent1", "/tokens").await.success(200);
+    assert_eq!(keys["tokens"].as_array().map(Vec::len), Some(1), "no key was made");
+    let long = "a".repeat(100_000);
+    let refused = browser.submit(&at("/accounts"), &[("do", "release"), ("address", &long)]).await;
+    assert_eq!(refused.status, 400);
+    assert!(refused.text().contains("too long"));
+    // Nobody without a session sends a long form.
+    let form = super::encoded(&[("key", &long)]);
+    let refused = super::send(&house, "POST", "/console/sign-in", "", Some(&form)).await;
+    assert_eq!(refused.status, 413);
+}
