@@ -10,8 +10,7 @@ use askama::Template;
 use axum::body::{Body, to_bytes};
 use axum::extract::{OriginalUri, RawPathParams, Request, State};
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, HeaderValue, LOCATION,
-    ORIGIN,
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, HeaderValue, LOCATION, ORIGIN,
 };
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
@@ -363,6 +362,5 @@ pub(super) async fn icon() -> Response {
 }
 
 fn file(kind: &'static str, text: &'static str) -> Response {
-    let kind = (CONTENT_TYPE, HeaderValue::from_static(kind));
-    ([kind, (CACHE_CONTROL, HeaderValue::from_static("no-store"))], text).into_response()
+    ([(CONTENT_TYPE, HeaderValue::from_static(kind))], text).into_response()
 }

@@ -89,6 +89,8 @@ async fn a_refused_sender_is_let_in_from_its_verdict() {
     browser.find("input[name=q]").await.send_keys(words.trim()).await;
     browser.find("input[name=q]").await.send_keys("\u{e007}").await;
     browser.wait_for("location.pathname.includes('/verdicts/')").await;
+    browser.find("aside button.main").await.click().await;
+    browser.wait_for("location.search.includes('preview')").await;
     let page = browser.run("return document.body.innerText", &[]).await;
     let page = page.as_str().unwrap();
     assert!(page.contains("not on this Agent's allowlist"), "{page}");
@@ -142,6 +144,27 @@ async fn a_session_ends_on_every_gateway_with_its_key_postgres() {
     browser.wait_for("location.pathname === '/console/sign-in'").await;
     browser.finish().await;
     assert!(second.stop(crate::support::PATIENCE).await);
+    gateway.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_is_saved_under_any_name() {
+    let (gateway, browser) = signed_in().await;
+    let plain = letter_between("alice@good.example", AGENT, "a file");
+    let (head, _) = plain.split_once("\r\n\r\n").unwrap();
+    let head = head.replace("text/plain; charset=utf-8", "multipart/mixed; boundary=b");
+    let part = "Content-Type: application/pdf\r\nContent-Disposition: attachment; \
+                filename*=utf-8''a%20b%20%C3%BC.pdf\r\n\r\n%PDF\r\n";
+    let body = format!("--b\r\nContent-Type: text/plain\r\n\r\nHello\r\n--b\r\n{part}--b--\r\n");
+    accepted(&gateway, &sign(&signer(), &format!("{head}\r\n\r\n{body}"))).await;
+    let messages = gateway.get("/messages/recent").await;
+    let (uuid, agent) = (messages[0]["uuid"].as_str().unwrap(), gateway.house.agents["support"].id);
+    browser.open(&format!("/console/{agent}/messages/{uuid}")).await;
+    let fetched = "const link = document.querySelector(\"a[href*='/parts/']\");\n\
+                   const wire = new XMLHttpRequest(); wire.open('GET', link.href, false);\n\
+                   wire.send(); return [link.textContent, wire.status, wire.responseText];";
+    assert_eq!(browser.run(fetched, &[]).await, json!(["a b ü.pdf", 200, "%PDF"]));
+    browser.finish().await;
     gateway.finish().await;
 }
 

@@ -58,7 +58,7 @@ pub(crate) enum Rated {
 struct Valid {
     /// The last time.
     at: Duration,
-    /// Whose rate is counted: all sessions of a key share its rate.
+    /// The owner of its rate: all sessions of a key share the rate of the key.
     rated: Rated,
 }
 

@@ -42,8 +42,6 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    pub const ALL: [Self; 2] = [Self::Light, Self::Dark];
-
     /// Its name in CSS.
     pub fn as_str(self) -> &'static str {
         match self {
