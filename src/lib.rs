@@ -11,6 +11,8 @@ pub mod wire;
 
 pub mod mail;
 
+pub mod metrics;
+
 pub mod egress;
 pub mod store;
 pub mod verify;

@@ -25,6 +25,7 @@ use crate::app::mailbox::retention::Retention;
 use crate::app::relay::Relays;
 use crate::app::relay::inbound::Inbound;
 use crate::app::relay::sns_certificates::SnsCertificates;
+use crate::app::system::{MailLoad, Parts, System};
 use crate::console::{self, Console};
 use crate::domain::clock::{Belief, Clock, Timestamp};
 use crate::domain::domain_name::DomainName;
@@ -33,12 +34,13 @@ use crate::domain::ports::Wake;
 use crate::egress::client::{Client, EgressError, Limits, Lookup};
 use crate::egress::guard::Guard;
 use crate::http::{self, Http};
+use crate::metrics::Metrics;
 use crate::rules::{
     ForwardRules, IntakeRules, RetentionRules, Rules, RulesError, Share, SmtpRules, StoreRules,
     WebhookRules,
 };
 use crate::shutdown::Shutdown;
-use crate::smtp::Listener;
+use crate::smtp::{Listener, Load};
 #[cfg(feature = "mailin")]
 use crate::smtp::Mailin;
 use crate::store::{Serving, Store, StoreError, StorePlace};
@@ -71,6 +73,8 @@ pub struct Running {
     pub smtp: SocketAddr,
     pub smtps: Option<SocketAddr>,
     pub http: SocketAddr,
+    /// The address for Prometheus, if there is one.
+    pub metrics: Option<SocketAddr>,
     /// Whether the API is served by https only.
     pub https: bool,
     /// The address for an authority's challenges; `None` while another program has it.
@@ -90,13 +94,14 @@ impl Running {
         self.stores.mail.broken().await
     }
 
-    /// Returns all addresses, as `smtp ADDRESS smtps ADDRESS http ADDRESS acme ADDRESS`; `https` in
-    /// place of `http` if the API is encrypted.
+    /// Returns all addresses, as `smtp ADDRESS smtps ADDRESS http ADDRESS metrics ADDRESS acme
+    /// ADDRESS`; `https` in place of `http` if the API is encrypted.
     pub fn addresses(&self) -> String {
         let smtps = self.smtps.map(|smtps| format!(" smtps {smtps}")).unwrap_or_default();
         let api = if self.https { "https" } else { "http" };
         let acme = self.acme.map(|acme| format!(" acme {acme}")).unwrap_or_default();
-        format!("smtp {}{smtps} {api} {}{acme}", self.smtp, self.http)
+        let metrics = self.metrics.map(|metrics| format!(" metrics {metrics}")).unwrap_or_default();
+        format!("smtp {}{smtps} {api} {}{metrics}{acme}", self.smtp, self.http)
     }
 
     /// Reads all certificate files again. If some cannot be used, their old pair stays, and the log
@@ -135,7 +140,10 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let Opened { serving, stores, threads } = opened;
     let store = stores.mail.clone();
     let vault = vault::open(settings.secrets_key.as_deref(), &place, &store, &mint).await?;
+    let metrics = Metrics::new(mint.clock().now())?;
+    store.measure_by(metrics.clone());
     let authenticator = authenticator(dns.as_deref(), &rules.intake, &hostname)?;
+    let authenticator = authenticator.measured_by(metrics.clone());
     let guard = Guard::new(settings.egress_allow, &rules.webhooks);
     let mut tls = Tls::prepare(settings.tls, &place, &hostname, &rules, mint.clock()).await?;
     let (intake, webhooks, access) =
@@ -158,8 +166,13 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let events = EventLog::new(streams, Arc::clone(&access), payload, links.clone());
     let signers = SnsCertificates::over(client.clone(), rules.inbound.proofs.certificates);
     let outbox = Outbox::new(store.clone(), mint.clock().clone(), webhooks.dispatcher.lease());
-    let sender =
-        Sender { client, mint: mint.clone(), links: links.clone(), rules: Arc::clone(&webhooks) };
+    let sender = Sender {
+        client,
+        mint: mint.clone(),
+        links: links.clone(),
+        rules: Arc::clone(&webhooks),
+        metrics: metrics.clone(),
+    };
     let dispatcher = Dispatcher::new(Arc::new(outbox), sender, bell.clone());
     let (beats, clock, gateways) =
         (stores.beats.clone(), mint.clock().clone(), rules.store.gateways);
@@ -188,7 +201,8 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     );
     let reception = Reception::new(store.clone(), mint.clone(), &intake, Arc::clone(&wake));
     let gateway = Gateway::new(store.clone(), authenticator, intake, relays.clone(), wake)
-        .with_postmaster(settings.postmaster);
+        .with_postmaster(settings.postmaster)
+        .measured_by(metrics.clone());
     let gateway = Arc::new(gateway);
     let inbound = Arc::new(rules.inbound);
     let inbound = Inbound::new(Arc::clone(&gateway), relays.clone(), signers, inbound, line_ends);
@@ -198,6 +212,8 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let (socket, http) = bind(settings.http).await?;
     let indexing = mailbox::keep_index(store.clone(), access.search);
     let erasures = Erasures::new(store.clone(), mint.clock().clone(), &rules.retention);
+    let parts = system_parts(&incoming.state, &tls);
+    let system = System::new(metrics, stores.requests.clone(), mint.clock().clone(), parts);
     let shared = SharedUseCases {
         preview,
         reception,
@@ -207,6 +223,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
         events: events.clone(),
         links,
         dns: tenants_dns,
+        system: system.clone(),
     };
     let readiness = readiness::checks(&store, mint.clock(), incoming.state, shutdown.clone());
     let api_rules = ApiRules { access: Arc::clone(&access), webhooks, apps: Arc::new(rules.apps) };
@@ -215,10 +232,15 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let api = api.behind(proxies).readable_from(settings.cors_origin).ending_with(shutdown.clone());
     let api = Arc::new(api.streaming_on(threads.streams()));
 
+    let metrics = match settings.metrics {
+        Some(address) => Some(bind(address).await?),
+        None => None,
+    };
     let running = Running {
         smtp: incoming.smtp,
         smtps: incoming.smtps,
         http,
+        metrics: metrics.as_ref().map(|(_, address)| *address),
         https: tls.https.is_some(),
         acme: tls.acme.as_ref().and_then(Acme::http),
         stores,
@@ -236,12 +258,19 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     spawn_background(audit, agents, erasures, &shutdown);
     shutdown.spawn_until_soft_stop(indexing);
     let stop = shutdown.clone();
+    shutdown.spawn(async move { system.run(stop.soft()).await });
+    let stop = shutdown.clone();
     let following = async move { events.run(stop.soft()).await };
     shutdown.spawn_on(&running.threads.streams(), following);
     let secure = tls.https.is_some() || is_public_https;
     let console = || console::router(Console::new(Arc::clone(&api), secure));
     let console = settings.console.then(console);
     let router = http::router(Arc::clone(&api), console);
+    if let Some((socket, _)) = metrics {
+        let router = http::metrics_router(Arc::clone(&api));
+        let serving = http::serve(socket, router, Arc::clone(&api), shutdown.clone(), None);
+        shutdown.spawn_on(&running.threads.requests(), serving);
+    }
     let serving = http::serve(socket, router, api, shutdown.clone(), tls.https);
     shutdown.spawn_on(&running.threads.requests(), serving);
     Ok(running)
@@ -268,6 +297,16 @@ fn spawn_background(audit: AuditLog, agents: Agents, erasures: Erasures, shutdow
         let (erasing, migrating) = (erasures.run(stop.soft()), agents.migrate(stop.soft()));
         tokio::join!(audit.run(stop.soft()), erasing, migrating);
     });
+}
+
+/// Returns how to read the load of the front end and the certificates in use.
+fn system_parts(front_end: &FrontEndState, tls: &Tls) -> Parts {
+    let load = Arc::clone(&front_end.load);
+    let load = move || {
+        let Load { sessions, memory_bytes, .. } = load();
+        MailLoad { sessions, memory_bytes }
+    };
+    Parts { load: Arc::new(load), certificates: tls.ends() }
 }
 
 /// The store, with separate connections for mail, requests, streams and heartbeats.
@@ -364,8 +403,8 @@ impl Incoming {
                     Listener::bind(address, hostname, gateway, rules, size, shutdown, starttls);
                 let listener = bound.await.map_err(fail(address))?.behind(proxies);
                 let smtp = listener.local_addr().map_err(fail(address))?;
-                let has_memory = Arc::new(listener.has_memory());
-                let state = FrontEndState { ended: ended.clone(), has_memory, min_free_bytes };
+                let load = Arc::new(listener.load());
+                let state = FrontEndState { ended: ended.clone(), load, min_free_bytes };
                 let mut incoming = Self { smtp, smtps: None, serve: Vec::new(), state };
                 if let Some(address) = tls.smtps {
                     let smtps = listener.with_implicit_tls(address).await.map_err(fail(address))?;
@@ -381,8 +420,9 @@ impl Incoming {
                 let mailin = bound.await.map_err(fail(address))?;
                 let smtp = mailin.local_addr().map_err(fail(address))?;
                 let serve = vec![watched(Box::pin(mailin.serve()))];
-                let has_memory = Arc::new(|| true);
-                let state = FrontEndState { ended: ended.clone(), has_memory, min_free_bytes };
+                let idle = Load { sessions: 0, memory_bytes: 0, has_memory: true };
+                let load = Arc::new(move || idle);
+                let state = FrontEndState { ended: ended.clone(), load, min_free_bytes };
                 Ok(Self { smtp, smtps: None, serve, state })
             }
         }

@@ -42,5 +42,6 @@ pub mod intake;
 mod locked;
 pub mod mailbox;
 pub mod relay;
+pub mod system;
 pub mod tenancy;
 pub mod vault;

@@ -43,6 +43,7 @@ pub(super) fn settings(
         front_end: FrontEnd::default(),
         smtp,
         http,
+        metrics: None,
         hostname: DomainName::parse(HOSTNAME)?,
         place: store.into(),
         secrets_key: None,

@@ -117,6 +117,7 @@ async fn settings(options: ServeOptions) -> Result<Settings, Failure> {
         front_end,
         smtp: options.smtp().await?,
         http: options.http().await?,
+        metrics: options.metrics().await?,
         hostname,
         place,
         public_url: options.public_url()?,

@@ -46,6 +46,9 @@ pub struct ServeOptions {
     /// Where to serve the HTTP API [default: 0.0.0.0:8080]; port 0 picks a free one
     #[arg(long, env = "GATEPOST_HTTP", value_name = "HOST:PORT")]
     pub http: Option<HostPort>,
+    /// Where Prometheus reads metrics, without a key [default: nowhere]
+    #[arg(long, env = "GATEPOST_METRICS", value_name = "HOST:PORT")]
+    pub metrics: Option<HostPort>,
     /// The name in the banner and in Authentication-Results [default: the machine's name]
     #[arg(long, env = "GATEPOST_HOSTNAME", value_name = "NAME")]
     pub hostname: Option<String>,
@@ -166,6 +169,7 @@ impl ServeOptions {
             smtp: self.smtp.or(file.smtp),
             smtps: self.smtps.or(file.smtps),
             http: self.http.or(file.http),
+            metrics: self.metrics.or(file.metrics),
             hostname: self.hostname.or(file.hostname),
             public_url: self.public_url.or(file.public_url),
             dns: self.dns.or(file.dns),
@@ -207,6 +211,11 @@ impl ServeOptions {
     pub async fn http(&self) -> Result<SocketAddr, ConfigError> {
         let found = host_port::find("--http", self.http.as_ref()).await?;
         Ok(found.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 8080))))
+    }
+
+    /// Returns the address for Prometheus, if one is named.
+    pub async fn metrics(&self) -> Result<Option<SocketAddr>, ConfigError> {
+        host_port::find("--metrics", self.metrics.as_ref()).await
     }
 
     /// Returns the resolvers in place of the system's; fails if a host name is not found.
@@ -366,6 +375,7 @@ mod tests {
             smtp,
             smtps,
             http,
+            metrics,
             hostname,
             public_url,
             dns,
@@ -390,6 +400,7 @@ mod tests {
                 AcmeOptions { directory, agree_tos, contact, names, http: port_80, ca_file, folder },
         } = read;
         assert!(smtp.is_some() && http.is_some() && hostname.is_some() && dns.is_some());
+        assert!(metrics.is_some());
         assert!(trusted_proxy.is_some() && public_url.is_some() && cors_origin.is_some());
         assert_eq!(no_console, Some(false));
         assert!(egress_allow.is_some() && policies.is_some() && postmaster.is_some());

@@ -21,6 +21,7 @@ pub(super) enum Section {
     Audit,
     Agent,
     Setup,
+    System,
     Sessions,
 }
 
@@ -31,8 +32,11 @@ pub(super) struct Entry {
     pub(super) words: &'static str,
 }
 
+/// A group of the navigation: its words and its entries.
+type Group = (&'static str, &'static [Entry]);
+
 /// The navigation, in groups.
-const GROUPS: &[(&str, &[Entry])] = &[
+const GROUPS: &[Group] = &[
     (
         "",
         &[
@@ -54,6 +58,7 @@ const GROUPS: &[(&str, &[Entry])] = &[
             Entry { section: Section::Audit, path: "/audit", words: "Audit" },
         ],
     ),
+    ("Gateway", &[Entry { section: Section::System, path: "/system", words: "System" }]),
     ("You", &[Entry { section: Section::Sessions, path: "/sessions", words: "Sessions" }]),
 ];
 
@@ -148,8 +153,11 @@ impl Frame {
         format!("/console/{}{page}", self.account)
     }
 
-    pub(super) fn groups(&self) -> &'static [(&'static str, &'static [Entry])] {
-        GROUPS
+    /// The navigation; the gateway itself is the partner's.
+    pub(super) fn groups(&self) -> impl Iterator<Item = &'static Group> {
+        let is_partner = self.kind == "partner";
+        let is_system = |entry: &Entry| entry.section == Section::System;
+        GROUPS.iter().filter(move |(_, entries)| is_partner || !entries.iter().any(is_system))
     }
 
     pub(super) fn is_here(&self, entry: &Entry) -> bool {

@@ -5,21 +5,20 @@ use std::time::Duration;
 
 use askama::Template;
 
+use super::chart::{self, Column, Tone};
 use super::filters;
 use super::frame::{Frame, Section};
 use super::shapes::{Record, Records};
 use super::visit::{Answer, Visit};
+use crate::domain::clock::Timestamp;
 use crate::domain::reason::Reason;
 use crate::http::error::Problem;
 
 /// Most pages of records that are read of each verdict, and their rows: the newest.
 const PAGES: usize = 3;
 const ROWS: usize = 200;
-/// Bars of the chart, each a part of the period.
-const BARS: usize = 48;
-/// Width and height of the chart, in its own units.
-const BAR: usize = 10;
-const HEIGHT: u64 = 80;
+/// Columns of the chart, each a part of the period.
+const COLUMNS: u64 = 48;
 
 /// The periods to choose from, in hours.
 const PERIODS: &[Period] = &[
@@ -46,14 +45,6 @@ struct Group {
     about: &'static str,
 }
 
-/// A bar of the chart.
-struct Bar {
-    x: usize,
-    y: u64,
-    height: u64,
-    count: u64,
-}
-
 #[derive(Template)]
 #[template(path = "refused.html", config = "src/console/templates/askama.toml")]
 struct RefusedPage {
@@ -64,7 +55,7 @@ struct RefusedPage {
     total: u64,
     /// Whether there are more records than were read.
     is_cut: bool,
-    bars: Vec<Bar>,
+    chart: String,
     reasons: Vec<Group>,
     senders: Vec<Group>,
     domains: Vec<Group>,
@@ -84,8 +75,7 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     for verdict in ["refused", "deferred"] {
         is_cut |= read(&visit, verdict, &since, &mut records).await?;
     }
-    let step = Duration::from_secs(period.hours * 3_600 / 48).as_millis();
-    let bars = bars(&records, begin.millis(), i64::try_from(step).unwrap_or(i64::MAX));
+    let chart = chart::columns(&columns(&records, begin, lasts), &[Tone::Bad])?;
     let by = |name: fn(&Record) -> String| groups(&records, name);
     let reasons = by(|record| record.reason.clone().unwrap_or_default());
     let senders = by(|record| record.from().to_owned());
@@ -99,7 +89,7 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
         since,
         total,
         is_cut,
-        bars,
+        chart,
         reasons,
         senders,
         domains,
@@ -141,20 +131,23 @@ fn groups(records: &[Record], name: fn(&Record) -> String) -> Vec<Group> {
 }
 
 /// Counts records by part of the period.
-fn bars(records: &[Record], begin: i64, step: i64) -> Vec<Bar> {
-    let mut counts = vec![0; BARS];
+fn columns(records: &[Record], begin: Timestamp, lasts: Duration) -> Vec<Column> {
+    let step = i64::try_from(lasts.as_millis()).unwrap_or(i64::MAX) / 48;
+    let column = |place: u64| {
+        let began = begin.plus(Duration::from_secs(lasts.as_secs() * place / COLUMNS)).to_string();
+        // A day has hours, a longer period has days.
+        let label = if lasts.as_secs() > 86_400 { began.get(5..10) } else { began.get(11..16) };
+        Column { label: label.unwrap_or_default().to_owned(), parts: vec![0] }
+    };
+    let mut columns: Vec<_> = (0..COLUMNS).map(column).collect();
+    let last = columns.len().saturating_sub(1);
     for record in records {
         let Ok(at) = record.date.parse::<jiff::Timestamp>() else { continue };
-        let place = (at.as_millisecond() - begin).div_euclid(step);
-        let place = usize::try_from(place).unwrap_or(0).min(BARS - 1);
-        if let Some(count) = counts.get_mut(place) {
+        let place = (at.as_millisecond() - begin.millis()).div_euclid(step);
+        let place = usize::try_from(place).unwrap_or(0).min(last);
+        if let Some(count) = columns.get_mut(place).and_then(|column| column.parts.first_mut()) {
             *count += record.count;
         }
     }
-    let most = counts.iter().copied().max().unwrap_or(0).max(1);
-    let bar = |(place, count): (usize, u64)| {
-        let height = (count * HEIGHT).div_ceil(most);
-        Bar { x: place * BAR, y: HEIGHT - height, height, count }
-    };
-    counts.into_iter().enumerate().map(bar).collect()
+    columns
 }

@@ -12,7 +12,7 @@ use axum::routing::{MethodRouter, get, post};
 use super::visit::{self, Answer, Visit};
 use super::{
     accounts, agent, audit, domains, keys, live, message, policy, refused, rooms, search, session,
-    setup, verdict, webhooks,
+    setup, system, verdict, webhooks,
 };
 use crate::http::Http;
 use crate::http::error::Problem;
@@ -78,6 +78,7 @@ pub(super) const ROWS: &[Row] = &[
     row!("/audit", audit::show),
     row!("/agent", agent::show, agent::change),
     row!("/setup", setup::show),
+    row!("/system", system::show),
     row!("/rooms", rooms::list),
     row!("/rooms/{room}", rooms::show),
     row!("/sessions", session::list, session::end),

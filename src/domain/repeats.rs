@@ -43,6 +43,8 @@ pub enum LogCause {
     Event,
     /// Store: a connection to PostgreSQL does not respond.
     Silent,
+    /// System: the gauges of the store cannot be read.
+    Gauges,
     /// Intake: the store failed for this cause; the sender is asked to retry.
     Deferred(&'static str),
     /// Intake: a provider's request was refused because of the account's settings.

@@ -31,6 +31,11 @@ impl<H: Eq + Hash + Clone> Shares<H> {
 }
 
 impl<H: Eq + Hash> Shares<H> {
+    /// Number of shares of this holder.
+    pub fn taken(&self, holder: &H) -> usize {
+        self.lock().of(holder)
+    }
+
     /// Number of holders with a share.
     pub fn holders(&self) -> usize {
         self.lock().len()

@@ -56,5 +56,5 @@ pub(crate) mod tests;
 
 pub use self::connection::serve::serve;
 pub use self::readiness::{Check, Fault, Readiness};
-pub use self::router::router;
+pub use self::router::{metrics_router, router};
 pub use self::state::{Http, UseCases};

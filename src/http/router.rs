@@ -17,7 +17,7 @@ use crate::http::operation::{BASE, Operation, shape};
 use crate::http::passage::observe;
 use crate::http::passage::perform;
 use crate::http::public::inbound;
-use crate::http::public::{description, health};
+use crate::http::public::{description, health, metrics};
 use crate::http::state::Http;
 use crate::http::table::OPERATIONS;
 
@@ -45,6 +45,11 @@ pub fn router(http: Arc<Http>, console: Option<Router<Arc<Http>>>) -> Router {
         .route("/inbound/{type}/{key}", post(inbound::post))
         .route("/inbound/{type}/{key}/mime", post(inbound::post));
     observed(whole.merge(console.unwrap_or_default()), http)
+}
+
+/// The router of the listener for Prometheus.
+pub fn metrics_router(http: Arc<Http>) -> Router {
+    observed(Router::new().route("/metrics", get(metrics::metrics)), http)
 }
 
 type PathParams = Result<RawPathParams, RawPathParamsRejection>;

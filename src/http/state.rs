@@ -21,6 +21,7 @@ use crate::app::mailbox::erasure::Erasures;
 use crate::app::mailbox::links::Links;
 use crate::app::relay::Relays;
 use crate::app::relay::inbound::Inbound;
+use crate::app::system::System;
 use crate::app::tenancy::Tenancy;
 use crate::domain::id::Mint;
 use crate::domain::repeats::Repeats;
@@ -56,6 +57,7 @@ pub struct UseCases {
     pub computers: Computers,
     pub audit: AuditLog,
     pub answers: KeptResponses,
+    pub system: System,
     /// DNS for tenants' requests; shares nothing with the DNS of incoming mail.
     pub dns: Arc<Authenticator>,
 }

@@ -15,7 +15,7 @@ use crate::http::routes::{
     account, account_lists, account_updates, accounts, addresses, agent_versions, agents, apps,
     audit, computer_config, computer_health, computers, contacts, conversations, deliveries,
     domains, erasure, events, features, inbound_policy, inbound_whitelist, intake, logs, media,
-    members, messages, policy_preview, receive_message, rooms, search, sessions, templates,
+    members, messages, policy_preview, receive_message, rooms, search, sessions, system, templates,
     time_series, tokens, webhook_actions, webhook_relay, webhooks,
 };
 use crate::http::tag::Tag;
@@ -81,6 +81,10 @@ const fn below(level: Level) -> Need {
 const fn remove(level: Level) -> Need {
     Need::write(TargetType::Parent).administrators().at_least(level)
 }
+
+/// The gateway itself, which has no tenant: for the partner.
+const OPERATE: Need =
+    Need::read(TargetType::Level(AccountType::Partner)).administrators().at_least(Level::PartnerAdmin);
 
 /// Apps and integrations need the feature to be set up, but not to be read or removed.
 const WRITE_APPS: Need = WRITE_OWN.with(Feature::Apps);
@@ -216,6 +220,7 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(Integrations: getIntegration = Get "/integration/{slug}/{version}", READ_OWN, apps::integration),
     operation!(Integrations: setIntegration = Put "/integration/{slug}/{version}", WRITE_APPS, apps::keep_integration)
         .fails(&[Conflict]),
+    operation!(System: getSystem = Get "/system", OPERATE, system::show),
     operation!(Features: listFeatures = Get "/features", READ_OWN, features::list),
     operation!(Features: assignFeatures = Post "/features/assign", ASSIGN, features::assign).fails(&[FeatureRequired]),
     // Computer Agents: the target stands in the path.

@@ -36,6 +36,7 @@ tags! {
         "Sessions of workers, one for each part of a room's conversation.";
     Accounts = "Accounts", "Accounts, members and API keys, and the audit log.";
     AgentTemplates = "Agent Templates", "Configurations that many Agents share.";
+    System = "System", "The state of the gateway, for those who operate it.";
     Messaging = "Messaging", "Messages, rooms and contacts.";
     Authorization = "Authorization", "Access that others give to an account.";
     Webhooks = "Webhooks", "Webhooks, relays, deliveries, and the log of events.";

@@ -17,6 +17,7 @@ use crate::app::mailbox::erasure::Erasures;
 use crate::app::mailbox::links::Links;
 use crate::app::relay::Relays;
 use crate::app::relay::inbound::Inbound;
+use crate::app::system::System;
 use crate::app::tenancy::Tenancy;
 use crate::app::vault::Vault;
 use crate::domain::id::Mint;
@@ -34,6 +35,7 @@ pub(super) struct SharedUseCases {
     pub(super) events: EventLog,
     pub(super) links: Links,
     pub(super) dns: Arc<Authenticator>,
+    pub(super) system: System,
 }
 
 pub(super) struct ApiRules {
@@ -52,7 +54,7 @@ pub(super) fn use_cases(
     mint: &Mint,
 ) -> UseCases {
     let store = &stores.requests;
-    let SharedUseCases { preview, reception, erasures, relays, inbound, events, links, dns } =
+    let SharedUseCases { preview, reception, erasures, relays, inbound, events, links, dns, system } =
         shared;
     let access = Access::new(store.clone(), mint.clone(), &rules, Arc::clone(&apps));
     UseCases {
@@ -74,5 +76,6 @@ pub(super) fn use_cases(
         audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&rules)),
         answers: KeptResponses::new(store.clone(), mint.clone(), rules),
         dns,
+        system,
     }
 }

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::domain::clock::Clock;
 use crate::http::{Check, Fault, Readiness};
 use crate::shutdown::Shutdown;
+use crate::smtp::Load;
 use crate::store::{Store, StoreError};
 
 /// All checks run at once; the response takes less than a second.
@@ -21,8 +22,7 @@ const ORIGINALS_HOLD: Duration = Duration::from_secs(30);
 pub(super) struct FrontEndState {
     /// Cancelled when the front end has ended, for any reason.
     pub(super) ended: CancellationToken,
-    /// Whether memory is left for one more message.
-    pub(super) has_memory: Arc<dyn Fn() -> bool + Send + Sync>,
+    pub(super) load: Arc<dyn Fn() -> Load + Send + Sync>,
     /// Bytes that must be free on the disk; with less, mail is deferred.
     pub(super) min_free_bytes: u64,
 }
@@ -33,7 +33,7 @@ pub(super) fn checks(
     front_end: FrontEndState,
     shutdown: Shutdown,
 ) -> Readiness {
-    let FrontEndState { ended, has_memory, min_free_bytes } = front_end;
+    let FrontEndState { ended, load, min_free_bytes } = front_end;
     let (trusted, spacious) = (store.clone(), store.clone());
     let checks = vec![
         Check::new("mail", move || {
@@ -45,7 +45,7 @@ pub(super) fn checks(
             async move { found }
         }),
         Check::new("memory", move || {
-            let found = if has_memory() { Ok(()) } else { Err(fault("used up")) };
+            let found = if load().has_memory { Ok(()) } else { Err(fault("used up")) };
             async move { found }
         }),
         Check::new("trust", move || {

@@ -12,6 +12,7 @@ use super::vault::VaultFileError;
 use crate::domain::address::Address;
 use crate::domain::domain_name::DomainName;
 use crate::egress::client::EgressError;
+use crate::metrics::MetricsError;
 use crate::rules::Rules;
 use crate::store::{StoreError, StorePlace};
 use crate::tls::acme;
@@ -24,6 +25,8 @@ pub struct Settings {
     pub front_end: FrontEnd,
     pub smtp: SocketAddr,
     pub http: SocketAddr,
+    /// Where Prometheus reads metrics; `None` for nowhere.
+    pub metrics: Option<SocketAddr>,
     pub hostname: DomainName,
     /// The URL under which clients reach the API.
     pub public_url: Option<Url>,
@@ -75,6 +78,8 @@ pub enum RunError {
     Threads(#[source] std::io::Error),
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
     #[error(transparent)]
     Verify(#[from] VerifyError),
     #[error(transparent)]

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::{RunError, TlsSettings};
+use crate::app::system::CertificateEnd;
 use crate::domain::clock::Clock;
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::Mint;
@@ -22,6 +23,7 @@ pub(super) struct Tls {
     pub(super) https: Option<Acceptor>,
     pub(super) files: Vec<Arc<Files>>,
     certificates: Certificates,
+    https_certificates: Option<Certificates>,
     acme_settings: Option<acme::Settings>,
     pub(super) acme: Option<Acme>,
 }
@@ -47,7 +49,7 @@ impl Tls {
             }
         };
         let starttls = Acceptor::new(&certificates, rules.smtp.deadlines.handshake())?;
-        let mut https = None;
+        let (mut https, mut https_certificates) = (None, None);
         if let Some(paths) = settings.http {
             // The API's host name is not known here.
             let certified = Files::open(paths, None, clock.clone()).await?;
@@ -55,10 +57,20 @@ impl Tls {
             let acceptor =
                 Acceptor::with_protocols(certified.certificates(), deadline, &["http/1.1"])?;
             https = Some(acceptor);
+            https_certificates = Some(certified.certificates().clone());
             files.push(certified);
         }
         let (smtps, acme_settings) = (settings.smtps, settings.acme);
-        Ok(Self { smtps, starttls, https, files, certificates, acme_settings, acme: None })
+        Ok(Self {
+            smtps,
+            starttls,
+            https,
+            files,
+            certificates,
+            https_certificates,
+            acme_settings,
+            acme: None,
+        })
     }
 
     /// Installs the stored certificate of the authority, if one is named, and listens for its
@@ -85,6 +97,16 @@ impl Tls {
         acme.install_stored(install).await;
         self.acme = Some(acme);
         Ok(())
+    }
+
+    /// Returns how to read the end of each certificate in use.
+    pub(super) fn ends(&self) -> Vec<CertificateEnd> {
+        let smtp = ("smtp", self.certificates.clone());
+        let https = self.https_certificates.clone().map(|https| ("https", https));
+        let end = |(listener, certificates): (&'static str, Certificates)| -> CertificateEnd {
+            (listener, Arc::new(move || certificates.current().until()))
+        };
+        [smtp].into_iter().chain(https).map(end).collect()
     }
 
     /// Follows the files, and renews the authority's certificate, until the soft stop.

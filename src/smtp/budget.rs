@@ -29,6 +29,11 @@ impl Budget {
         self.left.load(Ordering::Relaxed) >= octets
     }
 
+    /// Bytes that are taken.
+    pub(super) fn taken(&self) -> usize {
+        self.all.saturating_sub(self.left.load(Ordering::Relaxed))
+    }
+
     pub(super) fn share(&self) -> Share {
         Share { left: Arc::clone(&self.left), all: self.all, octets: 0 }
     }

@@ -35,6 +35,17 @@ pub(super) struct ConnectionKind {
     pub(super) proxied: bool,
 }
 
+/// The load of the front end.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Open sessions.
+    pub sessions: usize,
+    /// Bytes reserved for messages under way.
+    pub memory_bytes: usize,
+    /// Whether memory is left for one more message.
+    pub has_memory: bool,
+}
+
 /// State shared by all connections.
 pub(super) struct Door<I> {
     settings: Settings,
@@ -79,10 +90,15 @@ impl<I: Intake> Door<I> {
         }
     }
 
-    /// Returns a check for the memory that one more message needs.
-    pub(super) fn has_memory(&self) -> impl Fn() -> bool + Send + Sync + use<I> {
+    /// Returns how to read the load.
+    pub(super) fn load(&self) -> impl Fn() -> Load + Send + Sync + use<I> {
         let (budget, step) = (self.budget.clone(), self.rules.memory.reserve_step_bytes);
-        move || budget.has(step)
+        let places = self.places.clone();
+        move || Load {
+            sessions: places.taken(),
+            memory_bytes: budget.taken(),
+            has_memory: budget.has(step),
+        }
     }
 
     /// Rate limiter for log lines that peers can cause at will.

@@ -106,9 +106,9 @@ impl<I: Intake> Listener<I> {
         self.socket.local_addr()
     }
 
-    /// Returns a check for the memory that one more message needs.
-    pub fn has_memory(&self) -> impl Fn() -> bool + Send + Sync + use<I> {
-        self.door.has_memory()
+    /// Returns how to read the load of all listeners together.
+    pub fn load(&self) -> impl Fn() -> super::Load + Send + Sync + use<I> {
+        self.door.load()
     }
 
     /// Accepts connections until the soft stop.

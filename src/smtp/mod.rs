@@ -33,6 +33,7 @@ mod fake;
 #[cfg(test)]
 mod tests;
 
+pub use door::Load;
 pub use listener::Listener;
 #[cfg(feature = "mailin")]
 pub use mailin::Mailin;

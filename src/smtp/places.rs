@@ -41,6 +41,11 @@ impl Places {
         Self { taken: Shares::default(), caps }
     }
 
+    /// Number of places taken.
+    pub(super) fn taken(&self) -> usize {
+        self.taken.taken(&Holder::All)
+    }
+
     /// Takes a place; None if all are taken.
     pub(super) fn take(&self) -> Option<SessionPlace> {
         let of_all = self.taken.take(&[(Holder::All, self.caps.all)])?;

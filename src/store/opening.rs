@@ -136,6 +136,7 @@ impl Store {
                 rules.commit.max_messages,
             ),
             replayed: Arc::default(),
+            metrics: Arc::default(),
             closing: connections.deadline(),
         };
         base.adopt_steady_time().await?;

@@ -57,6 +57,7 @@ use crate::domain::policy::Proof;
 use crate::domain::ports::Client;
 use crate::mail::fields::KnownField;
 use crate::mail::scan::Headers;
+use crate::metrics::Metrics;
 use crate::rules::IntakeRules;
 
 /// Why an [`Authenticator`] cannot be made.
@@ -145,6 +146,12 @@ impl Authenticator {
             hostname: hostname.into(),
             places: Arc::new(Semaphore::new(rules.authentication.max_offloaded)),
         })
+    }
+
+    /// Measures the queries of the DNS.
+    #[must_use]
+    pub fn measured_by(self, metrics: Metrics) -> Self {
+        Self { resolver: self.resolver.measured_by(metrics), ..self }
     }
 
     pub fn hostname(&self) -> &str {

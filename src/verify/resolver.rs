@@ -25,6 +25,7 @@ use super::answer::{Answer, MAX_TEXT, Outcome};
 use super::cache::Cache;
 use super::evidence::one_line;
 use super::results::Results;
+use crate::metrics::Metrics;
 use crate::rules::IntakeRules;
 
 /// Longest name as text without its final dot: RFC 1035 §2.3.4 counts 255 bytes on the wire.
@@ -50,6 +51,7 @@ pub(super) struct Resolver {
     inner: MessageAuthenticator,
     answers: Arc<Answers>,
     results: Arc<Results>,
+    metrics: Metrics,
 }
 
 /// The cache of raw answers.
@@ -105,7 +107,11 @@ impl Resolver {
         let (octets, max_ttl) = (rules.dns.cache_octets(), rules.dns.max_ttl());
         let answers = Arc::new(Answers { kept: Cache::new(octets), max_ttl });
         let results = Arc::new(Results::new(octets / SHARE_OF_RESULTS, max_ttl));
-        Ok(Self { inner, answers, results })
+        Ok(Self { inner, answers, results, metrics: Metrics::default() })
+    }
+
+    pub(super) fn measured_by(self, metrics: Metrics) -> Self {
+        Self { metrics, ..self }
     }
 
     pub(super) fn results(&self) -> &Results {
@@ -133,6 +139,7 @@ impl Resolver {
             return Answer { name, kind, ttl: None, outcome: Outcome::Unaskable, is_cut: false };
         };
         question.set_fqdn(true);
+        let began = Instant::now();
         let lookup = self.inner.resolver().lookup(question, kind);
         let mut is_cut = false;
         let (ttl, outcome) = match tokio::time::timeout_at(deadline, lookup).await {
@@ -150,6 +157,12 @@ impl Resolver {
                 }
             }
         };
+        let result = match outcome {
+            Outcome::Records(_) => "records",
+            Outcome::Nothing(_) => "nothing",
+            Outcome::Temporary(_) | Outcome::Unaskable => "failed",
+        };
+        self.metrics.looked_up(result, began.elapsed());
         Answer { name, kind, ttl, outcome, is_cut }
     }
 }

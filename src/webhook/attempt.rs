@@ -15,6 +15,7 @@ use crate::domain::delivery::{Attempt, Claim, Outcome};
 use crate::domain::id::{AttemptId, Mint};
 use crate::egress::client::{AfterResponse, Client, EgressError, Response};
 use crate::egress::signature;
+use crate::metrics::Metrics;
 use crate::rules::{PayloadRules, WebhookRules};
 
 /// The parts that every attempt needs. Cheap to clone.
@@ -24,6 +25,7 @@ pub struct Sender {
     pub mint: Mint,
     pub links: Links,
     pub rules: std::sync::Arc<WebhookRules>,
+    pub metrics: Metrics,
 }
 
 /// A request, ready to send. One claim at one time always makes the same request.
@@ -44,6 +46,10 @@ impl Sender {
         let sent = self.client.post(&claim.destination.url, headers, body, behind).await;
         // The time shown follows the clock as it is at the end, in case it was set meanwhile.
         let (attempt, outcome) = self.conclude(claim, clock.wall_of(steady), began.elapsed(), sent);
+        let age = clock.now().millis().saturating_sub(claim.event.at.millis());
+        let age = Duration::from_millis(u64::try_from(age).unwrap_or(0));
+        let number = claim.attempts.saturating_add(1);
+        self.metrics.attempt(outcome::word(outcome), number, began.elapsed(), age);
         log(claim, &attempt, outcome);
         (attempt, outcome)
     }

@@ -35,7 +35,7 @@ fn room_of(name: &str) -> &str {
 /// The rooms that each room may import from.
 fn arrows() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     let rooms = |names: &[&'static str]| names.iter().copied().collect::<BTreeSet<_>>();
-    let left = ["domain", "wire", "rules", "mail", "verify", "store", "egress"];
+    let left = ["domain", "wire", "rules", "mail", "metrics", "verify", "store", "egress"];
     let up_to = |more: &[&'static str]| rooms(&[left.as_slice(), more].concat());
     BTreeMap::from([
         ("lib", rooms(&[])),
@@ -48,8 +48,9 @@ fn arrows() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         ("wire", rooms(&["domain"])),
         ("rules", rooms(&["domain"])),
         ("mail", rooms(&["domain", "rules"])),
-        ("verify", rooms(&["domain", "rules", "mail"])),
-        ("store", rooms(&["disk", "domain", "rules", "wire"])),
+        ("metrics", rooms(&["domain"])),
+        ("verify", rooms(&["domain", "rules", "mail", "metrics"])),
+        ("store", rooms(&["disk", "domain", "metrics", "rules", "wire"])),
         ("egress", rooms(&["domain", "rules"])),
         ("app", up_to(&[])),
         ("tls", rooms(&["disk", "domain", "rules", "egress", "shutdown"])),

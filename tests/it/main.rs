@@ -49,6 +49,7 @@ mod machines;
 #[cfg(feature = "mailin")]
 mod mailin;
 mod media;
+mod metrics;
 mod neighbours;
 mod openapi;
 mod originals;

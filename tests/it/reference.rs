@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 
 use clap::{Arg, Command};
 use gatepost::config::TEMPLATE;
+use gatepost::domain::clock::Timestamp;
 use gatepost::http::table::OPERATIONS;
+use gatepost::metrics::Metrics;
 use gatepost::testkit::golden;
 use serde_json::Value;
 
@@ -107,6 +109,27 @@ fn about(parts: &[Part]) -> String {
     };
     let all = lines.join(" ");
     all.split("Compiled in as the default").next().unwrap().trim().to_owned()
+}
+
+/// The page of metrics, in the order of their declaration.
+fn metrics_page() -> String {
+    let metrics = Metrics::new(Timestamp::from_millis(0)).unwrap();
+    let mut page = format!(
+        "# Metrics\n\n{MADE}\nFor operators who [watch a gateway](../monitoring.md): all figures of `/metrics`. \
+         Durations are in seconds, sizes in bytes. No label holds an account, an address, a name or an id.\n\n\
+         | metric | type | labels | meaning |\n|---|---|---|---|\n"
+    );
+    for one in metrics.described() {
+        let labels: Vec<_> = one.labels.iter().map(|label| code(label)).collect();
+        let meaning = plain(&one.meaning);
+        writeln!(page, "| {} | {} | {} | {meaning} |", code(&one.name), one.kind, labels.join(", ")).unwrap();
+    }
+    page
+}
+
+#[test]
+fn the_book_shows_every_metric() {
+    golden::hold("docs/reference/metrics.md", metrics_page().as_bytes()).unwrap();
 }
 
 fn rules_page(name: &str, parts: &[Part]) -> String {

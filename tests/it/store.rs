@@ -75,3 +75,4 @@ mod tenancy;
 mod tls;
 mod together;
 mod webhooks;
+mod workload;

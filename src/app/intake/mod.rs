@@ -43,6 +43,8 @@ use crate::domain::policy::Proof;
 use crate::domain::ports::{Client, Envelope, Intake, IntakeReply, Recipient, Wake};
 use crate::domain::reason::Reason;
 use crate::domain::repeats::{LogCause, Repeats};
+use crate::domain::verdict::Verdict;
+use crate::metrics::Metrics;
 use crate::rules::IntakeRules;
 use crate::store::{Commit, Committed, Store, StoreError};
 use crate::verify::Authenticator;
@@ -81,6 +83,7 @@ pub struct Gateway {
     rate_limits: RateLimits,
     relays: Relays,
     repeats: Repeats,
+    metrics: Metrics,
 }
 
 impl Gateway {
@@ -107,7 +110,14 @@ impl Gateway {
             rate_limits,
             relays,
             repeats,
+            metrics: Metrics::default(),
         }
+    }
+
+    /// Measures messages and refusals.
+    #[must_use]
+    pub fn measured_by(self, metrics: Metrics) -> Self {
+        Self { metrics, ..self }
     }
 
     /// Sets the address of the Agent that gets mail for `postmaster`.
@@ -135,6 +145,12 @@ impl Gateway {
         }
     }
 
+    /// Counts a message that was answered.
+    fn measure(&self, envelope: &Envelope, bytes: usize, reason: Option<Reason>, began: Instant) {
+        let tls = envelope.client.tls.as_ref().map(|tls| tls.version.as_str());
+        self.metrics.message(Verdict::of(reason), bytes, tls, began.elapsed());
+    }
+
     /// Returns the reply after a refusal was counted, or could not be.
     fn counted_reply(
         &self,
@@ -142,6 +158,9 @@ impl Gateway {
         reason: Reason,
         detail: Option<&str>,
     ) -> IntakeReply {
+        if counted.is_ok() {
+            self.metrics.recipient_refused(reason);
+        }
         let reply = |record| IntakeReply {
             reason: Some(reason),
             detail: detail.map(str::to_owned),
@@ -154,6 +173,7 @@ impl Gateway {
     async fn take_in(&self, envelope: &Envelope, raw: &Bytes) -> Result<IntakeReply, StoreError> {
         let (arrived, began) = (self.mint.clock().now(), Instant::now());
         let examination = examine(&self.authenticator, &self.rules, envelope, raw, arrived).await;
+        self.metrics.examined(&examination.steps, examination.results.as_deref());
         let mail = Examined { envelope, raw, examination: &examination };
         self.decide(mail, began).await
     }
@@ -251,7 +271,11 @@ impl Intake for Gateway {
     }
 
     async fn message(&self, envelope: Envelope, raw: Bytes) -> IntakeReply {
-        self.take_in(&envelope, &raw).await.unwrap_or_else(|error| self.trouble(&error))
+        let began = Instant::now();
+        let taken = self.take_in(&envelope, &raw).await;
+        let reply = taken.unwrap_or_else(|error| self.trouble(&error));
+        self.measure(&envelope, raw.len(), reply.reason, began);
+        reply
     }
 
     async fn refused(
@@ -263,8 +287,11 @@ impl Intake for Gateway {
         size: u64,
     ) -> IntakeReply {
         let refused = RefusedMessage { reason, detail: &detail, head: &head, size };
+        let began = Instant::now();
         let recorded = self.record_refusal(&envelope, refused).await;
-        recorded.unwrap_or_else(|error| self.trouble(&error))
+        let reply = recorded.unwrap_or_else(|error| self.trouble(&error));
+        self.measure(&envelope, usize::try_from(size).unwrap_or(usize::MAX), reply.reason, began);
+        reply
     }
 }
 

@@ -1,5 +1,6 @@
-//! Paths without a key: health, the description of the API, and posts of providers.
+//! Paths without a key: health, the description of the API, posts of providers, and metrics.
 
 pub(in crate::http) mod description;
 pub(in crate::http) mod health;
 pub(in crate::http) mod inbound;
+pub(in crate::http) mod metrics;

@@ -43,6 +43,7 @@ pub(super) mod receive_message;
 pub(super) mod rooms;
 pub(super) mod search;
 pub(super) mod sessions;
+pub(super) mod system;
 pub(super) mod template_parts;
 pub(super) mod templates;
 pub(super) mod time_series;

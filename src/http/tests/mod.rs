@@ -37,6 +37,7 @@ mod search;
 mod secrecy;
 mod sessions;
 mod streams;
+mod system;
 mod table;
 mod targets;
 mod templates;
@@ -73,6 +74,7 @@ use crate::app::mailbox::Mailbox;
 use crate::app::mailbox::erasure::Erasures;
 use crate::app::mailbox::links::Links;
 use crate::app::relay::Relays;
+use crate::app::system::{MailLoad, Parts, System};
 use crate::app::tenancy::{Claiming, Invitation, Tenancy};
 use crate::app::vault::Vault;
 use crate::console::{self, Console};
@@ -88,6 +90,7 @@ use crate::egress::client::{Client, Limits, Lookup};
 use crate::egress::guard::Guard;
 use crate::http::serve;
 use crate::http::{Check, Fault, Http, Readiness, UseCases, router};
+use crate::metrics::Metrics;
 use crate::rules::Rules;
 use crate::shutdown::Shutdown;
 use crate::store::{DeliveryFilter, DeliveryRecord, Location, Page, Store};
@@ -235,6 +238,7 @@ impl House {
             audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&access_rules)),
             answers: KeptResponses::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
             dns,
+            system: system(&store, &mint),
         };
         let ready = readiness(store.clone(), &mint);
         let http = Http::new(use_cases, guard, mint.clone(), Arc::clone(&access_rules), ready);
@@ -389,6 +393,18 @@ impl House {
     pub(crate) async fn give_up(&self) {
         assert!(self.attempt((Some(500), b"broken"), Outcome::Exhausted).await > 0);
     }
+}
+
+/// The state of a gateway without a front end for mail.
+fn system(store: &Store, mint: &Mint) -> System {
+    let clock = mint.clock().clone();
+    let metrics = Metrics::new(clock.now()).unwrap();
+    let end = clock.now().plus(Duration::from_secs(40 * 86_400));
+    let parts = Parts {
+        load: Arc::new(|| MailLoad { sessions: 3, memory_bytes: 4_096 }),
+        certificates: vec![("smtp", Arc::new(move || end))],
+    };
+    System::new(metrics, store.clone(), clock, parts)
 }
 
 async fn move_in(tenancy: &Tenancy) -> BTreeMap<&'static str, Resident> {

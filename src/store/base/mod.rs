@@ -13,7 +13,7 @@ pub mod pending_records;
 pub mod room_turns;
 pub mod unindexed_cache;
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::{Notify, OnceCell};
@@ -26,6 +26,7 @@ use self::room_turns::RoomTurns;
 use self::unindexed_cache::UnindexedCache;
 use crate::domain::id::Mint;
 use crate::domain::repeats::Repeats;
+use crate::metrics::Metrics;
 use crate::rules::{Deliveries, Gateways};
 use crate::store::blobs::objects::Blobs;
 use crate::store::engine::database::{Database, Transaction};
@@ -55,6 +56,8 @@ pub struct Base {
     pub(in crate::store) unindexed: UnindexedCache,
     /// The replay that was worked on last.
     pub(in crate::store) replayed: Arc<Mutex<Uuid>>,
+    /// Set once by the gateway: see [`Self::measure_by`].
+    pub(in crate::store) metrics: Arc<OnceLock<Metrics>>,
     /// Time limit of closing: as long as a statement under way may take.
     pub(in crate::store) closing: Duration,
 }
@@ -72,6 +75,12 @@ impl Base {
     /// Begins a writing transaction: see [`Database::begin`].
     pub(in crate::store) async fn begin(&self) -> Result<Transaction, StoreError> {
         self.database.begin(&self.trust, &self.bell).await
+    }
+
+    /// Measures the commits of this store and of all its clones from now on.
+    pub fn measure_by(&self, metrics: Metrics) {
+        // A second gateway on one open store does not exist.
+        let _already = self.metrics.set(metrics);
     }
 
     /// Returns the bell that rings when this process has committed deliveries that are due.

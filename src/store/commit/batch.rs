@@ -3,6 +3,7 @@
 //! gateways wait for each other, but not in a circle.
 
 use std::collections::HashMap;
+use std::time::Instant;
 
 use super::arrivals;
 use super::prepared::PreparedCommit;
@@ -160,7 +161,12 @@ impl GroupedWork for CommitWriter {
     }
 
     async fn write(&self, group: &[PreparedCommit]) -> Result<Vec<CommitOutcome>, StoreError> {
-        retry_conflicts!(self.try_write(group))
+        let began = Instant::now();
+        let written = retry_conflicts!(self.try_write(group));
+        if let (Ok(_), Some(metrics)) = (&written, self.base.metrics.get()) {
+            metrics.committed(group.len(), began.elapsed());
+        }
+        written
     }
 }
 

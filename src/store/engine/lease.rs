@@ -56,6 +56,10 @@ impl Pool {
         Ok(lease)
     }
 
+    pub const fn connections(&self) -> &PgPool {
+        &self.connections
+    }
+
     pub async fn close(&self) {
         self.connections.close().await;
     }

@@ -19,3 +19,4 @@ pub mod restore;
 pub mod retention;
 pub mod sweep;
 pub mod unfinished_copy;
+pub mod workload;

@@ -13,6 +13,7 @@ use crate::domain::secret::Secret;
 use crate::egress::client::{Client, Limits, Lookup};
 use crate::egress::guard::Guard;
 use crate::egress::signature;
+use crate::metrics::Metrics;
 use crate::rules::Rules;
 use crate::testkit::receiver::{Received, Receiver, Reply};
 use crate::webhook::sample;
@@ -58,7 +59,7 @@ impl Scene {
         let client = Client::new(guard, Limits::from(self.rules.as_ref()), lookup).unwrap();
         let mint = Mint::new(self.hands.clock(), Arc::new(|bytes: &mut [u8]| bytes.fill(7)));
         let links = sample::links();
-        let sender = Sender { client, mint, links, rules: Arc::clone(&self.rules) };
+        let sender = Sender { client, mint, links, rules: Arc::clone(&self.rules), metrics: Metrics::default() };
         Dispatcher::new(Arc::clone(&self.queue), sender, self.bell.clone())
     }
 

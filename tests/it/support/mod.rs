@@ -59,6 +59,7 @@ pub struct TestGateway {
     running: Option<Running>,
     pub smtp: SocketAddr,
     pub http: SocketAddr,
+    pub metrics: SocketAddr,
     pub folder: TempDir,
     location: Location,
     tls: TlsSettings,
@@ -153,6 +154,7 @@ impl TestGateway {
         Self {
             smtp: running.smtp,
             http: running.http,
+            metrics: running.metrics.unwrap(),
             running: Some(running),
             folder,
             location,
@@ -179,6 +181,7 @@ impl TestGateway {
     async fn start_again(&mut self, rules: Rules, mint: Mint) {
         let running = start(&self.location, rules, self.dns.addr(), mint, self.tls.clone()).await;
         (self.smtp, self.http) = (running.smtp, running.http);
+        self.metrics = running.metrics.unwrap();
         self.running = Some(running);
     }
 
@@ -296,6 +299,7 @@ fn settings(location: &Location, rules: Rules, dns: SocketAddr) -> Settings {
         front_end: FrontEnd::default(),
         smtp: any_port,
         http: any_port,
+        metrics: Some(any_port),
         hostname: DomainName::parse("mx.agents.example").unwrap(),
         place: location.into(),
         secrets_key: None,

@@ -1,0 +1,107 @@
+//! Charts as SVG, drawn on the server.
+//!
+//! Fills are marks, not colours: the style sheet gives each its colour, in light and dark.
+
+use plotters::chart::ChartBuilder;
+use plotters::drawing::{DrawingAreaErrorKind, IntoDrawingArea as _};
+use plotters::element::Rectangle;
+use plotters::style::{Color as _, IntoFont as _, RGBColor};
+use plotters_svg::SVGBackend;
+
+use crate::http::error::Problem;
+
+/// Units of the drawing, which grows with the page.
+const SIZE: (u32, u32) = (720, 150);
+
+/// Marks of the series, by place: `.plot [fill="#000001"]` in the style sheet.
+const MARKS: [RGBColor; 4] =
+    [RGBColor(0, 0, 1), RGBColor(0, 0, 2), RGBColor(0, 0, 3), RGBColor(0, 0, 4)];
+
+/// Marks by meaning, for the columns of a chart.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Tone {
+    Good,
+    Bad,
+    Wait,
+    Plain,
+}
+
+/// A place on the axis, with the columns that stand on each other there.
+#[derive(Clone, Debug)]
+pub(super) struct Column {
+    pub(super) label: String,
+    pub(super) parts: Vec<u64>,
+}
+
+/// Draws columns, whose parts have these tones from the ground up.
+pub(super) fn columns(columns: &[Column], tones: &[Tone]) -> Result<String, Problem> {
+    draw(columns, tones).map_err(|error| Problem::internal(std::io::Error::other(error)))
+}
+
+fn draw(
+    columns: &[Column],
+    tones: &[Tone],
+) -> Result<String, DrawingAreaErrorKind<std::io::Error>> {
+    let mut svg = String::new();
+    let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+    let highest = columns.iter().map(|column| column.parts.iter().sum::<u64>()).max();
+    let width = i32::try_from(columns.len()).unwrap_or(i32::MAX).max(1);
+    let mut chart = ChartBuilder::on(&area)
+        .margin(6)
+        .x_label_area_size(22)
+        .y_label_area_size(52)
+        .build_cartesian_2d(0..width * UNIT, 0..highest.unwrap_or(0).max(4))?;
+    let label = |place: &i32| {
+        let place = usize::try_from(place / UNIT).unwrap_or(0);
+        columns.get(place).map(|column| column.label.clone()).unwrap_or_default()
+    };
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .x_labels(columns.len().clamp(1, 9))
+        .x_label_formatter(&label)
+        .y_labels(4)
+        .label_style(("sans-serif", 12).into_font())
+        .draw()?;
+    for (place, tone) in tones.iter().enumerate() {
+        let mark = MARKS.get(*tone as usize).copied().unwrap_or(RGBColor(0, 0, 4)).filled();
+        let bars = columns.iter().zip(0_i32..).filter_map(|(column, at)| {
+            let ground: u64 = column.parts.iter().take(place).sum();
+            let height = column.parts.get(place).copied().filter(|height| *height > 0)?;
+            let corners = [(at * UNIT + 1, ground), ((at + 1) * UNIT - 1, ground + height)];
+            Some(Rectangle::new(corners, mark))
+        });
+        chart.draw_series(bars)?;
+    }
+    drop(chart);
+    area.present()?;
+    drop(area);
+    Ok(svg)
+}
+
+/// Units of a column on the axis.
+const UNIT: i32 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_part_is_a_rectangle_of_its_mark_and_labels_are_text() {
+        let column = |label: &str, parts: &[u64]| Column { label: label.into(), parts: parts.into() };
+        let drawn = columns(
+            &[column("<10:00>", &[3, 1]), column("10:01", &[0, 2]), column("10:02", &[0, 0])],
+            &[Tone::Good, Tone::Bad],
+        );
+        let drawn = drawn.unwrap();
+        assert_eq!(drawn.matches(r##"fill="#000001""##).count(), 1);
+        assert_eq!(drawn.matches(r##"fill="#000002""##).count(), 2);
+        assert!(drawn.contains("&lt;10:00&gt;") && !drawn.contains("<10:00>"));
+        assert!(!drawn.contains("style="), "the policy of pages forbids it");
+    }
+
+    #[test]
+    fn nothing_is_drawn_as_an_empty_chart() {
+        assert!(columns(&[], &[Tone::Plain]).unwrap().starts_with("<svg"));
+    }
+}

@@ -1,0 +1,212 @@
+//! System: the state of this gateway, for those who operate it.
+
+use askama::Template;
+use serde::Deserialize;
+
+use super::chart::{self, Column, Tone};
+use super::filters;
+use super::frame::{Frame, Section};
+use super::visit::{Answer, Visit};
+use crate::domain::clock::Timestamp;
+use crate::http::error::Problem;
+
+/// The answer of the API: `http::routes::system` declares it.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct State {
+    version: String,
+    started_at: String,
+    date: String,
+    checks: Vec<Check>,
+    sessions: u64,
+    message_memory_bytes: u64,
+    free_bytes: Option<u64>,
+    gateways: u64,
+    connections: u64,
+    idle_connections: u64,
+    waiting_deliveries: u64,
+    overdue_ms: u64,
+    certificates: Vec<Certificate>,
+    durations: Durations,
+    minutes: Vec<Minute>,
+    messages: Vec<MessageCount>,
+    recipients_refused: Vec<Count>,
+    authentication: Vec<Authentication>,
+    attempts: Vec<Count>,
+    attempts_to_success: Vec<Bucket>,
+    sizes: Vec<Bucket>,
+    tls: Vec<Count>,
+    dns_queries: Vec<Count>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Check {
+    name: String,
+    fault: Option<String>,
+    since: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Certificate {
+    listener: String,
+    ends_at: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Durations {
+    accept: Percentiles,
+    first_attempt: Percentiles,
+    commit: Percentiles,
+    dns_query: Percentiles,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Percentiles {
+    count: u64,
+    p50_micros: Option<u64>,
+    p95_micros: Option<u64>,
+    p99_micros: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Minute {
+    began: String,
+    accepted: u64,
+    refused: u64,
+    deferred: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct MessageCount {
+    outcome: String,
+    reason: String,
+    count: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Authentication {
+    spf: String,
+    dkim: String,
+    dmarc: String,
+    count: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Count {
+    name: String,
+    count: u64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Bucket {
+    up_to: Option<u64>,
+    count: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Shown {
+    system: State,
+}
+
+/// A row of durations.
+struct Duration<'s> {
+    words: &'static str,
+    percentiles: &'s Percentiles,
+}
+
+#[derive(Template)]
+#[template(path = "system.html", config = "src/console/templates/askama.toml")]
+struct SystemPage {
+    frame: Frame,
+    state: State,
+    /// Messages of the last five whole minutes.
+    recent: u64,
+    minutes: String,
+    sizes: String,
+    attempts: String,
+}
+
+impl SystemPage {
+    fn durations(&self) -> [Duration<'_>; 4] {
+        let of = &self.state.durations;
+        let row = |words, percentiles| Duration { words, percentiles };
+        [
+            row("A message, from its last octet to 250", &of.accept),
+            row("An event, to the end of its first attempt", &of.first_attempt),
+            row("A commit", &of.commit),
+            row("A DNS query", &of.dns_query),
+        ]
+    }
+
+    /// How long the gateway has run.
+    fn up(&self) -> String {
+        let now: Option<jiff::Timestamp> = self.state.date.parse().ok();
+        let now = now.map_or(0, jiff::Timestamp::as_millisecond);
+        filters::ago(&self.state.started_at, Timestamp::from_millis(now))
+    }
+}
+
+impl Percentiles {
+    const fn all(&self) -> [Option<u64>; 3] {
+        [self.p50_micros, self.p95_micros, self.p99_micros]
+    }
+}
+
+impl Certificate {
+    /// Whole days until the end; negative after it.
+    fn days(&self, now: &str) -> i64 {
+        let at = |text: &str| text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_second);
+        match (at(&self.ends_at), at(now)) {
+            (Some(end), Some(now)) => (end - now).div_euclid(86_400),
+            _ => 0,
+        }
+    }
+
+    fn tone(&self, now: &str) -> &'static str {
+        match self.days(now) {
+            ..0 => "bad",
+            0..14 => "wait",
+            _ => "good",
+        }
+    }
+}
+
+/// Shows the state.
+pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
+    let frame = visit.frame(Section::System).await?;
+    let Shown { system: state } = visit.ask(visit.on("getSystem")).await?;
+    let whole = state.minutes.iter().rev().skip(1).take(5);
+    let recent = whole.map(|one| one.accepted + one.refused + one.deferred).sum();
+    let minutes: Vec<_> = state.minutes.iter().map(minute).collect();
+    let minutes = chart::columns(&minutes, &[Tone::Good, Tone::Bad, Tone::Wait])?;
+    let sizes = buckets(&state.sizes, size);
+    let attempts = buckets(&state.attempts_to_success, |number| number.to_string());
+    let (sizes, attempts) =
+        (chart::columns(&sizes, &[Tone::Plain])?, chart::columns(&attempts, &[Tone::Plain])?);
+    Answer::page(&SystemPage { frame, state, recent, minutes, sizes, attempts })
+}
+
+fn minute(one: &Minute) -> Column {
+    // Hours and minutes of an RFC 3339 date in UTC.
+    let label = one.began.get(11..16).unwrap_or_default().to_owned();
+    Column { label, parts: vec![one.accepted, one.refused, one.deferred] }
+}
+
+fn buckets(buckets: &[Bucket], words: fn(u64) -> String) -> Vec<Column> {
+    let column = |bucket: &Bucket| {
+        let label = bucket.up_to.map_or_else(|| "more".to_owned(), words);
+        Column { label, parts: vec![bucket.count] }
+    };
+    buckets.iter().map(column).collect()
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        ..1_048_576 => format!("{} KiB", bytes / 1_024),
+        bytes => format!("{} MiB", bytes / 1_048_576),
+    }
+}

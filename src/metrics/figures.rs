@@ -1,0 +1,182 @@
+//! The declaration of each figure: name, meaning, labels, buckets.
+
+use std::cell::RefCell;
+
+use prometheus::core::Collector;
+use prometheus::proto::MetricFamily;
+use prometheus::{
+    Gauge, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry, Result,
+};
+
+/// In front of each name.
+const PREFIX: &str = "gatepost";
+
+/// Upper bounds in seconds of durations that people wait for.
+const WAITS: &[f64] = &[
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+    30.0, 60.0,
+];
+/// Upper bounds in seconds of steps, most of which take microseconds.
+const STEPS: &[f64] =
+    &[0.000_01, 0.000_05, 0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.01, 0.05, 0.25, 1.0, 5.0];
+/// Upper bounds in bytes.
+const SIZES: &[f64] = &[
+    1_024.0, 4_096.0, 16_384.0, 65_536.0, 262_144.0, 1_048_576.0, 4_194_304.0, 16_777_216.0,
+    67_108_864.0,
+];
+/// Upper bounds of counts.
+const COUNTS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
+const NUMBERS: &[f64] = &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0];
+
+pub(super) struct Figures {
+    pub(super) registry: Registry,
+    pub(super) described: Vec<Described>,
+    pub(super) version: IntGaugeVec,
+    pub(super) started: IntGauge,
+    pub(super) messages: IntCounterVec,
+    pub(super) recipients: IntCounterVec,
+    pub(super) accept: HistogramVec,
+    pub(super) steps: HistogramVec,
+    pub(super) sizes: Histogram,
+    pub(super) authentication: IntCounterVec,
+    pub(super) tls: IntCounterVec,
+    pub(super) commit: Histogram,
+    pub(super) commit_messages: Histogram,
+    pub(super) attempts: IntCounterVec,
+    pub(super) attempt: Histogram,
+    pub(super) first_attempt: Histogram,
+    pub(super) attempts_to_success: Histogram,
+    pub(super) dns: IntCounterVec,
+    pub(super) dns_seconds: Histogram,
+    pub(super) sessions: IntGauge,
+    pub(super) memory: IntGauge,
+    pub(super) waiting: IntGauge,
+    pub(super) overdue: Gauge,
+    /// Without a label, so that it is absent until it is set.
+    pub(super) free: IntGaugeVec,
+    pub(super) certificates: IntGaugeVec,
+    pub(super) gateways: IntGauge,
+    pub(super) connections: IntGaugeVec,
+}
+
+impl Figures {
+    #[rustfmt::skip]
+    pub(super) fn declare() -> Result<Self> {
+        let registry = Registry::new_custom(Some(PREFIX.into()), None)?;
+        let into = Declaring { registry, described: RefCell::default() };
+        Ok(Self {
+            version: into.gauges("build_info", "1, with the version as label", &["version"])?,
+            started: into.gauge("start_time_seconds", "When the gateway started, in Unix seconds")?,
+            messages: into.counters("messages_total", "Messages by their answer; reason is empty for accepted ones", &["outcome", "reason"])?,
+            recipients: into.counters("recipients_refused_total", "Recipients refused at RCPT, and clients refused at MAIL", &["reason"])?,
+            accept: into.histograms("accept_seconds", "From the last octet of a message to its reply", WAITS, &["outcome"])?,
+            steps: into.histograms("step_seconds", "Steps of verdicts", STEPS, &["step"])?,
+            sizes: into.histogram("message_bytes", "Sizes of messages", SIZES)?,
+            authentication: into.counters("authentication_total", "Messages by results of SPF, DKIM (the best signature) and DMARC", &["spf", "dkim", "dmarc"])?,
+            tls: into.counters("message_tls_total", "Messages by version of TLS", &["version"])?,
+            commit: into.histogram("commit_seconds", "Transactions that commit messages", WAITS)?,
+            commit_messages: into.histogram("commit_messages", "Messages that one transaction commits", COUNTS)?,
+            attempts: into.counters("attempts_total", "Attempts to deliver an event to a webhook", &["outcome"])?,
+            attempt: into.histogram("attempt_seconds", "Attempts, from the request to the end of the answer", WAITS)?,
+            first_attempt: into.histogram("first_attempt_seconds", "From an event to the end of its first attempt", WAITS)?,
+            attempts_to_success: into.histogram("attempts_to_success", "Attempts that successful deliveries took", NUMBERS)?,
+            dns: into.counters("dns_queries_total", "DNS queries for incoming mail: records, nothing (no such records), failed", &["result"])?,
+            dns_seconds: into.histogram("dns_seconds", "DNS queries for incoming mail", WAITS)?,
+            sessions: into.gauge("smtp_sessions", "Open SMTP sessions")?,
+            memory: into.gauge("message_memory_bytes", "Memory reserved for messages under way")?,
+            waiting: into.gauge("deliveries_waiting", "Deliveries that wait for an attempt, of all gateways; counted up to 100,000")?,
+            overdue: into.float("deliveries_overdue_seconds", "How long the first waiting delivery has been due")?,
+            free: into.gauges("free_bytes", "Bytes free where messages are stored; absent where the gateway cannot know, as on PostgreSQL", &[])?,
+            certificates: into.gauges("certificate_end_seconds", "End of the certificate in use, in Unix seconds", &["listener"])?,
+            gateways: into.gauge("gateways", "Gateways alive on this store")?,
+            connections: into.gauges("database_connections", "Connections to the database", &["state"])?,
+            registry: into.registry,
+            described: into.described.into_inner(),
+        })
+    }
+}
+
+/// A figure as the reference explains it.
+#[derive(Clone, Debug)]
+pub struct Described {
+    /// Its name, without the suffixes of a histogram.
+    pub name: String,
+    /// `counter`, `gauge` or `histogram`.
+    pub kind: &'static str,
+    pub labels: Vec<String>,
+    pub meaning: String,
+}
+
+/// Declares figures in a registry, and describes them.
+struct Declaring {
+    registry: Registry,
+    described: RefCell<Vec<Described>>,
+}
+
+impl Declaring {
+    fn register<T: Collector + Clone + 'static>(&self, kind: &'static str, figure: T) -> Result<T> {
+        self.registry.register(Box::new(figure.clone()))?;
+        self.described.borrow_mut().extend(figure.desc().into_iter().map(|desc| Described {
+            name: format!("{PREFIX}_{}", desc.fq_name),
+            kind,
+            labels: desc.variable_labels.clone(),
+            meaning: desc.help.clone(),
+        }));
+        Ok(figure)
+    }
+
+    fn counters(&self, name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec> {
+        self.register("counter", IntCounterVec::new(Opts::new(name, help), labels)?)
+    }
+
+    fn gauge(&self, name: &str, help: &str) -> Result<IntGauge> {
+        self.register("gauge", IntGauge::new(name, help)?)
+    }
+
+    fn float(&self, name: &str, help: &str) -> Result<Gauge> {
+        self.register("gauge", Gauge::new(name, help)?)
+    }
+
+    fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec> {
+        self.register("gauge", IntGaugeVec::new(Opts::new(name, help), labels)?)
+    }
+
+    fn histogram(&self, name: &str, help: &str, buckets: &[f64]) -> Result<Histogram> {
+        let opts = HistogramOpts::new(name, help).buckets(buckets.to_vec());
+        self.register("histogram", Histogram::with_opts(opts)?)
+    }
+
+    fn histograms(
+        &self,
+        name: &str,
+        help: &str,
+        buckets: &[f64],
+        labels: &[&str],
+    ) -> Result<HistogramVec> {
+        let opts = HistogramOpts::new(name, help).buckets(buckets.to_vec());
+        self.register("histogram", HistogramVec::new(opts, labels)?)
+    }
+}
+
+/// Returns the counts of families by their labels' values, in the order of these.
+pub(super) fn counts(families: &[MetricFamily]) -> super::Counts {
+    let metrics = families.iter().flat_map(MetricFamily::get_metric);
+    let count = |metric: &prometheus::proto::Metric| {
+        let labels = metric.get_label().iter().map(|label| label.value().to_owned());
+        (labels.collect(), whole(metric.get_counter().get_value()))
+    };
+    let mut counts: super::Counts = metrics.map(count).collect();
+    counts.sort();
+    counts
+}
+
+/// A count that the crate returns as a floating-point number.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "counters are whole and not negative"
+)]
+fn whole(value: f64) -> u64 {
+    value as u64
+}

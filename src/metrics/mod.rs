@@ -1,0 +1,281 @@
+//! The gateway's own figures: counters, histograms and gauges, each declared once, as Prometheus
+//! reads them and as the page System shows them.
+//!
+//! `app`, `store`, `verify` and `webhook` measure by the methods of [`Metrics`], a value that
+//! `run` hands them; a default one measures nothing. Gauges are set when somebody asks
+//! (`app::system`). Labels come from fixed lists of words: no account, address, name or id is one,
+//! so the number of series has a bound whatever strangers send.
+//!
+//! Locks: those of the crate's families of labels, and of the history, each for a moment.
+
+mod figures;
+mod history;
+mod quantile;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use prometheus::core::Collector as _;
+use prometheus::{Encoder as _, TextEncoder};
+
+pub use self::figures::Described;
+use self::figures::Figures;
+use self::history::History;
+pub use self::history::Minute;
+pub use self::quantile::Distribution;
+use crate::domain::clock::Timestamp;
+use crate::domain::evidence::Step;
+use crate::domain::evidence::results::Results;
+use crate::domain::reason::Reason;
+use crate::domain::verdict::Verdict;
+
+/// Two metrics have one name, or a name is none: a fault of this program.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot declare the metrics")]
+pub struct MetricsError(#[from] prometheus::Error);
+
+/// Measures; clones share the figures. The default measures nothing.
+#[derive(Clone, Default)]
+pub struct Metrics(Option<Arc<Shared>>);
+
+struct Shared {
+    figures: Figures,
+    history: Mutex<History>,
+}
+
+/// Counts of one figure by its labels' values, in the order of their declaration.
+pub type Counts = Vec<(Vec<String>, u64)>;
+
+const NONE: &[&str] = &[];
+
+/// The state that gauges show.
+#[derive(Clone, Debug, Default)]
+pub struct Gauges {
+    /// SMTP sessions, and bytes of messages held for them.
+    pub sessions: usize,
+    pub memory_bytes: usize,
+    /// Deliveries that wait, and how long the first of them has been due.
+    pub waiting_deliveries: u64,
+    pub overdue: Duration,
+    /// Bytes that are free for messages, if the gateway can know.
+    pub free_bytes: Option<u64>,
+    /// The end of each certificate in use, by listener.
+    pub certificates: Vec<(&'static str, Timestamp)>,
+    pub gateways: usize,
+    /// Connections to the database, and those of them that are idle.
+    pub connections: u32,
+    pub idle_connections: u32,
+}
+
+impl Metrics {
+    /// Figures of a gateway that starts at `now`.
+    pub fn new(now: Timestamp) -> Result<Self, MetricsError> {
+        let figures = Figures::declare()?;
+        figures.version.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        figures.started.set(now.seconds());
+        let history = Mutex::new(History::begin(&figures, now));
+        Ok(Self(Some(Arc::new(Shared { figures, history }))))
+    }
+
+    /// Describes all figures, in the order of their declaration.
+    pub fn described(&self) -> Vec<Described> {
+        self.figures().map(|figures| figures.described.clone()).unwrap_or_default()
+    }
+
+    fn figures(&self) -> Option<&Figures> {
+        self.0.as_deref().map(|shared| &shared.figures)
+    }
+
+    /// Counts a message by its answer, `took` from its last octet to its reply.
+    pub fn message(&self, verdict: Verdict, bytes: usize, tls: Option<&str>, took: Duration) {
+        let Some(figures) = self.figures() else { return };
+        let reason = verdict.reason().map_or("", Reason::as_str);
+        figures.messages.with_label_values(&[verdict.as_str(), reason]).inc();
+        figures.accept.with_label_values(&[verdict.as_str()]).observe(took.as_secs_f64());
+        figures.sizes.observe(as_f64(bytes));
+        let tls = match tls {
+            Some("TLSv1.3") => "1.3",
+            Some("TLSv1.2") => "1.2",
+            Some(_) => "other",
+            None => "none",
+        };
+        figures.tls.with_label_values(&[tls]).inc();
+    }
+
+    /// Counts a recipient that was refused at RCPT, or a client at MAIL.
+    pub fn recipient_refused(&self, reason: Reason) {
+        let Some(figures) = self.figures() else { return };
+        figures.recipients.with_label_values(&[reason.as_str()]).inc();
+    }
+
+    /// Measures the steps of an examination, and counts its results unless the scan failed.
+    pub fn examined(&self, steps: &[Step], results: Option<&Results>) {
+        let Some(figures) = self.figures() else { return };
+        for step in steps {
+            let took = Duration::from_micros(step.micros).as_secs_f64();
+            figures.steps.with_label_values(&[step.facts.name()]).observe(took);
+        }
+        let Some(results) = results else { return };
+        let dkim = results.dkim.iter().map(|signature| &*signature.result);
+        let dkim = dkim.min_by_key(|result| *result != "pass").unwrap_or("none");
+        let words = [known(&results.spf.result), known(dkim), known(&results.dmarc.result)];
+        figures.authentication.with_label_values(&words).inc();
+    }
+
+    /// Measures a transaction that committed so many messages together.
+    pub fn committed(&self, messages: usize, took: Duration) {
+        let Some(figures) = self.figures() else { return };
+        figures.commit.observe(took.as_secs_f64());
+        figures.commit_messages.observe(as_f64(messages));
+    }
+
+    /// Measures the attempt of this number, from 1, to deliver an event that is so old.
+    pub fn attempt(&self, outcome: &'static str, number: u32, took: Duration, age: Duration) {
+        let Some(figures) = self.figures() else { return };
+        figures.attempts.with_label_values(&[outcome]).inc();
+        figures.attempt.observe(took.as_secs_f64());
+        if number == 1 {
+            figures.first_attempt.observe(age.as_secs_f64());
+        }
+        if outcome == "delivered" {
+            figures.attempts_to_success.observe(f64::from(number));
+        }
+    }
+
+    /// Measures a query of the DNS for incoming mail.
+    pub fn looked_up(&self, result: &'static str, took: Duration) {
+        let Some(figures) = self.figures() else { return };
+        figures.dns.with_label_values(&[result]).inc();
+        figures.dns_seconds.observe(took.as_secs_f64());
+    }
+
+    /// Sets the gauges.
+    pub fn set(&self, gauges: &Gauges) {
+        let Some(figures) = self.figures() else { return };
+        let whole = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        let octets = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        figures.sessions.set(whole(gauges.sessions));
+        figures.memory.set(whole(gauges.memory_bytes));
+        figures.waiting.set(octets(gauges.waiting_deliveries));
+        figures.overdue.set(gauges.overdue.as_secs_f64());
+        if let Some(free) = gauges.free_bytes {
+            figures.free.with_label_values(NONE).set(octets(free));
+        }
+        for (listener, until) in &gauges.certificates {
+            figures.certificates.with_label_values(&[listener]).set(until.seconds());
+        }
+        figures.gateways.set(whole(gauges.gateways));
+        let open = |idle: &str| figures.connections.with_label_values(&[idle]);
+        open("idle").set(gauges.idle_connections.into());
+        open("used").set(gauges.connections.saturating_sub(gauges.idle_connections).into());
+    }
+
+    /// Returns all figures as text of Prometheus (exposition format 0.0.4).
+    pub fn text(&self) -> Result<Vec<u8>, MetricsError> {
+        let mut text = Vec::new();
+        if let Some(figures) = self.figures() {
+            TextEncoder::new().encode(&figures.registry.gather(), &mut text)?;
+        }
+        Ok(text)
+    }
+
+    /// Keeps the figures of this moment for the minutes of the page System. Call it each minute.
+    pub fn keep_minute(&self, now: Timestamp) {
+        if let Some(shared) = &self.0 {
+            lock(&shared.history).keep(&shared.figures, now);
+        }
+    }
+
+    /// Returns the messages of each kept minute by outcome, the oldest first; the last one is under
+    /// way.
+    pub fn minutes(&self, now: Timestamp) -> Vec<Minute> {
+        let shared = self.0.as_deref();
+        let minutes = |shared: &Shared| lock(&shared.history).minutes(&shared.figures, now);
+        shared.map(minutes).unwrap_or_default()
+    }
+
+    /// Returns a distribution of the values of the last hour.
+    pub fn recent(&self, of: Recent) -> Distribution {
+        let recent = |shared: &Arc<Shared>| lock(&shared.history).recent(&shared.figures, of);
+        self.0.as_ref().map(recent).unwrap_or_default()
+    }
+
+    /// Returns the counts since the start.
+    pub fn counts(&self, of: CountOf) -> Counts {
+        let Some(figures) = self.figures() else { return Counts::new() };
+        let vector = match of {
+            CountOf::Messages => &figures.messages,
+            CountOf::Recipients => &figures.recipients,
+            CountOf::Authentication => &figures.authentication,
+            CountOf::Attempts => &figures.attempts,
+            CountOf::Queries => &figures.dns,
+            CountOf::Tls => &figures.tls,
+        };
+        figures::counts(&vector.collect())
+    }
+
+    /// Returns sizes of messages since the start.
+    pub fn sizes(&self) -> Distribution {
+        self.figures().map(|figures| Distribution::of(&figures.sizes.collect())).unwrap_or_default()
+    }
+
+    /// Returns the numbers of attempts with which deliveries succeeded, since the start.
+    pub fn attempts_to_success(&self) -> Distribution {
+        let read = |figures: &Figures| Distribution::of(&figures.attempts_to_success.collect());
+        self.figures().map(read).unwrap_or_default()
+    }
+}
+
+/// Figures that are counted by labels.
+#[derive(Clone, Copy, Debug)]
+pub enum CountOf {
+    /// By outcome and reason.
+    Messages,
+    /// By reason.
+    Recipients,
+    /// By results of SPF, DKIM and DMARC.
+    Authentication,
+    /// By outcome.
+    Attempts,
+    /// By result.
+    Queries,
+    /// Messages by version.
+    Tls,
+}
+
+/// Durations of the last hour, in seconds.
+#[derive(Clone, Copy, Debug)]
+pub enum Recent {
+    /// Accepted messages, from the last octet to the reply.
+    Accepted,
+    /// From an event to the end of its first attempt.
+    FirstAttempts,
+    Commits,
+    /// DNS queries.
+    Queries,
+}
+
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Metrics")
+    }
+}
+
+fn lock(history: &Mutex<History>) -> MutexGuard<'_, History> {
+    history.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A count as a value of a histogram; exact below 2^53.
+#[expect(clippy::cast_precision_loss, reason = "histograms count in floating point")]
+fn as_f64(count: usize) -> f64 {
+    count as f64
+}
+
+/// A result of authentication (RFC 8601 §2.7) as a label: words of later versions are one word.
+fn known(result: &str) -> &str {
+    const KNOWN: &[&str] =
+        &["none", "pass", "fail", "softfail", "neutral", "policy", "temperror", "permerror"];
+    KNOWN.iter().find(|word| **word == result).map_or("other", |word| word)
+}

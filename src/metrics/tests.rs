@@ -1,0 +1,185 @@
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::*;
+use crate::domain::evidence::dkim::Signature;
+
+const BEGIN: Timestamp = Timestamp::from_millis(1_764_200_000_000);
+
+fn later(minutes: u64) -> Timestamp {
+    BEGIN.plus(Duration::from_secs(60 * minutes))
+}
+
+fn metrics() -> Metrics {
+    Metrics::new(BEGIN).unwrap()
+}
+
+fn text(metrics: &Metrics) -> String {
+    String::from_utf8(metrics.text().unwrap()).unwrap()
+}
+
+fn signature(result: &'static str) -> Signature {
+    Signature {
+        domain: "d.example".into(),
+        selector: None,
+        algorithm: None,
+        key_bits: None,
+        result: result.into(),
+        reason: None,
+        causes: Vec::new(),
+        counts: false,
+        aligned: false,
+        signed_headers: Vec::new(),
+    }
+}
+
+const MILLI: Duration = Duration::from_millis(1);
+
+#[test]
+fn a_message_is_counted_by_its_answer_and_measured() {
+    let metrics = metrics();
+    metrics.message(Verdict::Accepted, 2_000, Some("TLSv1.3"), 7 * MILLI);
+    metrics.message(Verdict::Refused(Reason::SenderNotAllowed), 900, None, MILLI);
+    let text = text(&metrics);
+    for line in [
+        r#"gatepost_messages_total{outcome="accepted",reason=""} 1"#,
+        r#"gatepost_messages_total{outcome="refused",reason="sender_not_allowed"} 1"#,
+        r#"gatepost_accept_seconds_bucket{outcome="accepted",le="0.005"} 0"#,
+        r#"gatepost_accept_seconds_bucket{outcome="accepted",le="0.01"} 1"#,
+        r#"gatepost_message_bytes_bucket{le="1024"} 1"#,
+        r#"gatepost_message_tls_total{version="1.3"} 1"#,
+        r#"gatepost_message_tls_total{version="none"} 1"#,
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+}
+
+/// Labels are words of fixed lists, whatever strangers send.
+#[test]
+fn no_word_of_a_stranger_becomes_a_label() {
+    let metrics = metrics();
+    metrics.message(Verdict::Accepted, 1, Some("canary-tls"), MILLI);
+    let mut results = Results::default();
+    results.spf.result = "canary-spf".into();
+    results.dmarc.result = "canary-dmarc".into();
+    results.dkim = Arc::from([signature("canary-dkim")]);
+    metrics.examined(&[], Some(&results));
+    let text = text(&metrics);
+    assert!(!text.contains("canary"), "{text}");
+    let other = r#"gatepost_authentication_total{dkim="other",dmarc="other",spf="other"} 1"#;
+    assert!(text.contains(other), "{text}");
+}
+
+/// The labels that exist; a new one needs a bounded list of words.
+#[test]
+fn each_label_is_one_of_a_few() {
+    let labels: BTreeSet<String> =
+        metrics().described().into_iter().flat_map(|figure| figure.labels).collect();
+    let known = [
+        "dkim", "dmarc", "listener", "outcome", "reason", "result", "spf", "state", "step", "version",
+    ];
+    assert_eq!(labels.iter().map(String::as_str).collect::<Vec<_>>(), known);
+}
+
+#[test]
+fn the_best_signature_counts() {
+    let metrics = metrics();
+    let dkim = Arc::from([signature("fail"), signature("pass")]);
+    let results = Results { dkim, ..Results::default() };
+    metrics.examined(&[], Some(&results));
+    let [(labels, 1)] = &metrics.counts(CountOf::Authentication)[..] else { panic!() };
+    assert_eq!(labels[0], "pass");
+}
+
+#[test]
+fn minutes_hold_the_messages_of_their_time_and_the_last_is_under_way() {
+    let metrics = metrics();
+    let refuse = || metrics.message(Verdict::Refused(Reason::SenderNotAllowed), 1, None, MILLI);
+    metrics.message(Verdict::Accepted, 1, None, MILLI);
+    metrics.keep_minute(later(1));
+    refuse();
+    refuse();
+    let minutes = metrics.minutes(later(2));
+    let messages: Vec<_> = minutes.iter().map(|minute| minute.messages).collect();
+    assert_eq!(messages, [[1, 0, 0], [0, 2, 0]]);
+    assert_eq!((minutes[0].began, minutes[1].began), (BEGIN, later(1)));
+    // An hour is kept, and no more.
+    (2..200).for_each(|minute| metrics.keep_minute(later(minute)));
+    assert_eq!(metrics.minutes(later(200)).len(), 61);
+}
+
+#[test]
+fn durations_are_of_the_last_hour() {
+    let metrics = metrics();
+    assert_eq!(metrics.recent(Recent::Accepted).percentile(50), None);
+    metrics.message(Verdict::Accepted, 1, None, Duration::from_secs(20));
+    (1..=61).for_each(|minute| metrics.keep_minute(later(minute)));
+    for _ in 0..100 {
+        metrics.message(Verdict::Accepted, 1, None, 2 * MILLI);
+    }
+    let recent = metrics.recent(Recent::Accepted);
+    assert_eq!(recent.count, 100);
+    // Spread evenly between 1 and 2.5 ms, as Prometheus takes it.
+    let within = |percent, from: f64, to: f64| {
+        let value = recent.percentile(percent).unwrap();
+        assert!((from..=to).contains(&value), "p{percent} = {value}");
+    };
+    within(50, 0.001_74, 0.001_76);
+    within(99, 0.002_48, 0.002_5);
+}
+
+#[test]
+fn values_above_all_buckets_are_estimated_by_the_last_bound() {
+    let metrics = metrics();
+    metrics.committed(3, Duration::from_secs(600));
+    let commits = metrics.recent(Recent::Commits);
+    assert_eq!(commits.percentile(50), Some(60.0));
+    assert_eq!((commits.count, commits.buckets.iter().map(|one| one.1).sum::<u64>()), (1, 0));
+}
+
+#[test]
+fn first_attempts_and_successes_are_told_from_others() {
+    let metrics = metrics();
+    metrics.attempt("retry", 1, MILLI, 3 * MILLI);
+    metrics.attempt("delivered", 2, MILLI, Duration::from_secs(30));
+    assert_eq!(metrics.recent(Recent::FirstAttempts).count, 1);
+    assert_eq!(metrics.attempts_to_success().buckets[1], (2.0, 1));
+    let counts = metrics.counts(CountOf::Attempts);
+    assert_eq!(counts, [(vec!["delivered".to_owned()], 1), (vec!["retry".to_owned()], 1)]);
+}
+
+#[test]
+fn gauges_show_what_was_set_and_free_space_only_where_it_is_known() {
+    let metrics = metrics();
+    let gauges = Gauges {
+        sessions: 3,
+        waiting_deliveries: 7,
+        overdue: Duration::from_millis(1_500),
+        certificates: vec![("smtp", later(1))],
+        connections: 5,
+        idle_connections: 4,
+        ..Gauges::default()
+    };
+    metrics.set(&gauges);
+    let shown = text(&metrics);
+    for line in [
+        "gatepost_smtp_sessions 3",
+        "gatepost_deliveries_waiting 7",
+        "gatepost_deliveries_overdue_seconds 1.5",
+        r#"gatepost_certificate_end_seconds{listener="smtp"} 1764200060"#,
+        r#"gatepost_database_connections{state="used"} 1"#,
+    ] {
+        assert!(shown.contains(line), "{line}\n{shown}");
+    }
+    assert!(!shown.contains("gatepost_free_bytes"), "{shown}");
+    metrics.set(&Gauges { free_bytes: Some(9), ..gauges });
+    assert!(text(&metrics).contains("gatepost_free_bytes 9"));
+}
+
+#[test]
+fn a_default_one_measures_nothing() {
+    let off = Metrics::default();
+    off.message(Verdict::Accepted, 1, None, MILLI);
+    assert!(off.text().unwrap().is_empty() && off.described().is_empty());
+    assert!(off.minutes(BEGIN).is_empty());
+}

@@ -1,0 +1,34 @@
+//! The work that waits, as operators see it.
+
+use gatepost::domain::event::Category;
+
+use super::scene::{Kind, Scene, at};
+
+on_both! { #[tokio::test]
+    deliveries_that_wait_are_counted_with_the_time_of_the_first,
+    gateways_count_while_they_live,
+}
+
+async fn deliveries_that_wait_are_counted_with_the_time_of_the_first(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let none = scene.store.backlog().await.unwrap();
+    assert_eq!((none.waiting, none.due), (0, None));
+    scene.listen(&scene.agent, Category::Incoming, "https://a.example/").await;
+    scene.deliver(&scene.agent, 1_000).await;
+    scene.deliver(&scene.agent, 2_000).await;
+    let backlog = scene.store.backlog().await.unwrap();
+    assert_eq!(backlog.waiting, 2);
+    let due = backlog.due.unwrap();
+    assert_eq!(scene.store.next_due(at(i64::MAX / 2)).await.unwrap(), Some(due));
+    let connections = scene.store.open_connections();
+    assert!(connections.all >= 1 && connections.idle <= connections.all, "{connections:?}");
+}
+
+async fn gateways_count_while_they_live(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    assert_eq!(scene.store.living_gateways().await.unwrap(), 0);
+    scene.store.join().await.unwrap();
+    assert_eq!(scene.store.living_gateways().await.unwrap(), 1);
+    scene.store.leave().await.unwrap();
+    assert_eq!(scene.store.living_gateways().await.unwrap(), 0);
+}
