@@ -3,14 +3,11 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ipnet::IpNet;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
-use tokio_util::sync::CancellationToken;
 
 use crate::app::agents::Agents;
 use crate::app::audit::AuditLog;
@@ -36,13 +33,11 @@ use crate::egress::guard::Guard;
 use crate::http::{self, Http};
 use crate::metrics::Metrics;
 use crate::rules::{
-    ForwardRules, IntakeRules, RetentionRules, Rules, RulesError, Share, SmtpRules, StoreRules,
+    ForwardRules, IntakeRules, RetentionRules, Rules, RulesError, Share, StoreRules,
     WebhookRules,
 };
 use crate::shutdown::Shutdown;
-use crate::smtp::{Listener, Load};
-#[cfg(feature = "mailin")]
-use crate::smtp::Mailin;
+use crate::smtp::Load;
 use crate::store::{Serving, Store, StoreError, StorePlace};
 use crate::tls::Files;
 use crate::tls::acme::Acme;
@@ -52,6 +47,7 @@ use crate::webhook::dispatcher::{Bell, Dispatcher};
 use crate::webhook::queue::Outbox;
 
 mod api;
+mod incoming;
 mod readiness;
 mod settings;
 mod steady;
@@ -60,6 +56,7 @@ mod tls;
 mod vault;
 
 use self::api::{ApiRules, SharedUseCases};
+use self::incoming::{Incoming, SmtpSettings};
 use self::readiness::FrontEndState;
 pub use self::settings::{RunError, Settings, TlsSettings};
 use self::threads::Threads;
@@ -359,74 +356,6 @@ async fn deliver(dispatcher: Dispatcher<Outbox>, heartbeat: Heartbeat, shutdown:
         () = shutdown.hard() => {}
     }
     heartbeat.leave().await;
-}
-
-/// The settings of the SMTP listener; `size` is the largest message in bytes.
-struct SmtpSettings<'s> {
-    front_end: FrontEnd,
-    address: SocketAddr,
-    hostname: &'s DomainName,
-    proxies: Vec<IpNet>,
-    size: usize,
-}
-
-struct Incoming {
-    smtp: SocketAddr,
-    smtps: Option<SocketAddr>,
-    serve: Vec<Serve>,
-    state: FrontEndState,
-}
-
-type Serve = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-impl Incoming {
-    async fn listen(
-        SmtpSettings { front_end, address, hostname, proxies, size }: SmtpSettings<'_>,
-        rules: &SmtpRules,
-        tls: &Tls,
-        gateway: Arc<Gateway>,
-        shutdown: Shutdown,
-    ) -> Result<Self, RunError> {
-        let fail = |address| move |source| RunError::Listen { address, source };
-        let (ended, min_free_bytes) = (CancellationToken::new(), rules.space.min_free_bytes);
-        let watched = |serve: Serve| -> Serve {
-            let ended = ended.clone().drop_guard();
-            Box::pin(async move {
-                let _ended = ended;
-                serve.await;
-            })
-        };
-        match front_end {
-            FrontEnd::Ours => {
-                let starttls = Some(tls.starttls.clone());
-                let bound =
-                    Listener::bind(address, hostname, gateway, rules, size, shutdown, starttls);
-                let listener = bound.await.map_err(fail(address))?.behind(proxies);
-                let smtp = listener.local_addr().map_err(fail(address))?;
-                let load = Arc::new(listener.load());
-                let state = FrontEndState { ended: ended.clone(), load, min_free_bytes };
-                let mut incoming = Self { smtp, smtps: None, serve: Vec::new(), state };
-                if let Some(address) = tls.smtps {
-                    let smtps = listener.with_implicit_tls(address).await.map_err(fail(address))?;
-                    incoming.smtps = Some(smtps.local_addr().map_err(fail(address))?);
-                    incoming.serve.push(watched(Box::pin(smtps.serve())));
-                }
-                incoming.serve.push(watched(Box::pin(listener.serve())));
-                Ok(incoming)
-            }
-            #[cfg(feature = "mailin")]
-            FrontEnd::Mailin => {
-                let bound = Mailin::bind(address, hostname, gateway, rules, size, shutdown);
-                let mailin = bound.await.map_err(fail(address))?;
-                let smtp = mailin.local_addr().map_err(fail(address))?;
-                let serve = vec![watched(Box::pin(mailin.serve()))];
-                let idle = Load { sessions: 0, memory_bytes: 0, has_memory: true };
-                let load = Arc::new(move || idle);
-                let state = FrontEndState { ended: ended.clone(), load, min_free_bytes };
-                Ok(Self { smtp, smtps: None, serve, state })
-            }
-        }
-    }
 }
 
 /// Runs retention and the sweep of orphaned originals until the soft stop.

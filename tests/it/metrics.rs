@@ -17,6 +17,8 @@ use crate::support::sources::root;
 use crate::support::{PATIENCE, TestGateway, http, signed};
 
 const FROM: &str = "alice@good.example";
+/// One sender may send as much as it likes.
+const UNLIMITED: &str = "[rates]\nsender_messages_per_minute = 0\nroom_messages_per_minute = 0\n";
 const TO: [&str; 1] = ["support@agents.example"];
 
 async fn metrics(at: SocketAddr) -> String {
@@ -53,7 +55,7 @@ async fn everything_is_counted(gateway: TestGateway) {
     send_three(&gateway, "counted").await;
     let lines = [
         r#"gatepost_messages_total{outcome="accepted",reason=""} 1"#,
-        r#"gatepost_messages_total{outcome="refused",reason="unauthenticated"} 1"#,
+        r#"gatepost_messages_total{outcome="refused",reason="dkim_missing"} 1"#,
         r#"gatepost_recipients_refused_total{reason="unknown_recipient"} 1"#,
         r#"gatepost_attempts_total{outcome="delivered"} 1"#,
         "gatepost_first_attempt_seconds_count 1",
@@ -157,7 +159,7 @@ fn queries() -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_panel_of_the_dashboard_shows_a_value_of_a_real_gateway() {
-    let gateway = TestGateway::start().await;
+    let gateway = TestGateway::with_rules(&[("intake.toml", UNLIMITED)]).await;
     let folder = tempfile::tempdir().unwrap();
     let mut prometheus = Prometheus::start(folder.path(), gateway.metrics).await;
     let mut missing = queries();

@@ -227,12 +227,12 @@ pub async fn show(call: Call, _: Show) -> Result<Shown, Problem> {
 
 async fn checks(call: &Call) -> Vec<Check> {
     let checks = call.http.readiness.check(call.http.shutdown.is_stopping()).await;
-    let check = |one: crate::http::readiness::CheckResult| Check {
+    let checks = checks.into_iter().map(|one| Check {
         name: one.name,
         fault: one.fault.map(|fault| fault.cause),
         since: Date(one.since),
-    };
-    checks.into_iter().map(check).collect()
+    });
+    checks.collect()
 }
 
 fn durations(metrics: &Metrics) -> Durations {

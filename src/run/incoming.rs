@@ -1,0 +1,87 @@
+//! The front end for mail.
+
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use tokio_util::sync::CancellationToken;
+
+use super::readiness::FrontEndState;
+use super::tls::Tls;
+use super::{FrontEnd, RunError};
+use crate::app::intake::Gateway;
+use crate::domain::domain_name::DomainName;
+use crate::rules::SmtpRules;
+use crate::shutdown::Shutdown;
+use crate::smtp::Listener;
+#[cfg(feature = "mailin")]
+use crate::smtp::{Load, Mailin};
+
+/// The settings of the SMTP listener; `size` is the largest message in bytes.
+pub(super) struct SmtpSettings<'s> {
+    pub(super) front_end: FrontEnd,
+    pub(super) address: SocketAddr,
+    pub(super) hostname: &'s DomainName,
+    pub(super) proxies: Vec<IpNet>,
+    pub(super) size: usize,
+}
+
+pub(super) struct Incoming {
+    pub(super) smtp: SocketAddr,
+    pub(super) smtps: Option<SocketAddr>,
+    pub(super) serve: Vec<Serve>,
+    pub(super) state: FrontEndState,
+}
+
+pub(super) type Serve = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl Incoming {
+    pub(super) async fn listen(
+        SmtpSettings { front_end, address, hostname, proxies, size }: SmtpSettings<'_>,
+        rules: &SmtpRules,
+        tls: &Tls,
+        gateway: Arc<Gateway>,
+        shutdown: Shutdown,
+    ) -> Result<Self, RunError> {
+        let fail = |address| move |source| RunError::Listen { address, source };
+        let (ended, min_free_bytes) = (CancellationToken::new(), rules.space.min_free_bytes);
+        let watched = |serve: Serve| -> Serve {
+            let ended = ended.clone().drop_guard();
+            Box::pin(async move {
+                let _ended = ended;
+                serve.await;
+            })
+        };
+        match front_end {
+            FrontEnd::Ours => {
+                let starttls = Some(tls.starttls.clone());
+                let bound =
+                    Listener::bind(address, hostname, gateway, rules, size, shutdown, starttls);
+                let listener = bound.await.map_err(fail(address))?.behind(proxies);
+                let smtp = listener.local_addr().map_err(fail(address))?;
+                let load = Arc::new(listener.load());
+                let state = FrontEndState { ended: ended.clone(), load, min_free_bytes };
+                let mut incoming = Self { smtp, smtps: None, serve: Vec::new(), state };
+                if let Some(address) = tls.smtps {
+                    let smtps = listener.with_implicit_tls(address).await.map_err(fail(address))?;
+                    incoming.smtps = Some(smtps.local_addr().map_err(fail(address))?);
+                    incoming.serve.push(watched(Box::pin(smtps.serve())));
+                }
+                incoming.serve.push(watched(Box::pin(listener.serve())));
+                Ok(incoming)
+            }
+            #[cfg(feature = "mailin")]
+            FrontEnd::Mailin => {
+                let bound = Mailin::bind(address, hostname, gateway, rules, size, shutdown);
+                let mailin = bound.await.map_err(fail(address))?;
+                let smtp = mailin.local_addr().map_err(fail(address))?;
+                let serve = vec![watched(Box::pin(mailin.serve()))];
+                let idle = Load { sessions: 0, memory_bytes: 0, has_memory: true };
+                let load = Arc::new(move || idle);
+                let state = FrontEndState { ended: ended.clone(), load, min_free_bytes };
+                Ok(Self { smtp, smtps: None, serve, state })
+            }
+        }
+    }
+}
