@@ -79,7 +79,7 @@ pub(super) const ROWS: &[Row] = &[
     row!("/agent", agent::show, agent::change),
     row!("/setup", setup::show),
     row!("/rooms", rooms::list),
-    row!("/rooms/{room}", rooms::show),
+    row!("/rooms/{room}", rooms::show, rooms::change),
     row!("/sessions", session::list, session::end),
 ];
 
