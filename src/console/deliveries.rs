@@ -196,6 +196,7 @@ async fn deliveries(
     let end = Timestamp::from_millis(begin.as_millisecond().saturating_add(1));
     let asked = Asked::of("listDeliveries").on(account).at(&webhook.id).with("limit", ROWS);
     let asked = asked.with("since", &message.date).with("until", end);
-    let found = visit.ask::<Deliveries>(asked).await.map_or_else(|_| Vec::new(), |it| it.deliveries);
+    let found =
+        visit.ask::<Deliveries>(asked).await.map_or_else(|_| Vec::new(), |it| it.deliveries);
     found.into_iter().filter(|delivery| is_of(&delivery.event_id, message)).collect()
 }
