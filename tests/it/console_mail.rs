@@ -1,0 +1,137 @@
+//! Mail of strangers in the console, as a browser shows it: hostile mail does nothing on any page.
+
+use gatepost::mail::scan::scan;
+use gatepost::rules::Rules;
+use gatepost::testkit::case::Case;
+use gatepost::testkit::signer::{Key, Signer};
+use gatepost::testkit::smtp_client::{Transaction, deliver};
+use serde_json::Value;
+
+use crate::console::{AGENT, accepted, sign, sign_in, signed_in};
+use crate::support::browser::Browser;
+use crate::support::corpus::{self, say};
+use crate::support::{TestGateway, letter_between, signer};
+
+/// Each would change the title, or ask a server, if anything in it ran or loaded.
+const HOSTILE: &[&str] = &[
+    "<script>top.document.title = 'run'</script>",
+    "<img src=x onerror=\"top.document.title = 'run'\"><img src='http://elsewhere.example/a.png'>",
+    "<iframe srcdoc=\"<script>top.document.title = 'run'</script>\"></iframe>",
+    "<svg onload=\"top.document.title = 'run'\"><a xlink:href='javascript:top.document.title=1'>x",
+    "<base href='http://elsewhere.example/'><link rel=stylesheet href='style.css'>",
+    "<form action='http://elsewhere.example/'><input autofocus onfocus='top.document.title=1'>",
+    "<style>@import 'http://elsewhere.example/a.css'; body { background: \
+     url(http://elsewhere.example/b.png) }</style>",
+    "<meta http-equiv=refresh content='0; url=http://elsewhere.example/'>",
+    "<video src='http://elsewhere.example/v.mp4' autoplay></video><object data='//elsewhere.example'>",
+];
+
+/// The faults of the page of each message: a script that ran, a request to another server, an error in
+/// the console, which every attempt at these leaves.
+async fn faults(gateway: &TestGateway, browser: &Browser, messages: &[Value]) -> Vec<String> {
+    let organization = gateway.house.organization.id;
+    let mut faults = Vec::new();
+    for message in messages {
+        let uuid = message["uuid"].as_str().unwrap();
+        let path = format!("/console/{organization}/messages/{uuid}");
+        browser.open(&path).await;
+        let seen = "return [document.title.endsWith('· Gatepost'), location.pathname,\n\
+                    document.querySelectorAll('main script, main [onload], main [onerror]').length,\n\
+                    document.querySelectorAll('main .card').length > 2]";
+        let seen = browser.run(seen, &[]).await;
+        if seen != serde_json::json!([true, path, 0, true]) {
+            faults.push(format!("{uuid}: {seen}"));
+        }
+        let errors = browser.console_errors().await.into_iter();
+        let all = errors.chain(browser.requests_to_others().await);
+        let subject = &message["metadata"]["emailSubject"];
+        faults.extend(all.map(|fault| format!("{uuid} {subject}: {fault}")));
+    }
+    faults
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_mail_does_nothing_on_the_page_of_its_message() {
+    let (gateway, browser) = signed_in().await;
+    let key = signer();
+    for (number, html) in HOSTILE.iter().enumerate() {
+        let subject = format!("{number} <script>document.title = 'run'</script>\"'>");
+        let plain = letter_between("alice@good.example", AGENT, &subject);
+        let (head, _) = plain.split_once("\r\n\r\n").unwrap();
+        let head = head.replace("text/plain", "text/html");
+        accepted(&gateway, &sign(&key, &format!("{head}\r\n\r\n<p>Hello {html}</p>\r\n"))).await;
+    }
+    let messages = gateway.messages().await;
+    assert_eq!(messages.len(), HOSTILE.len());
+    let found = faults(&gateway, &browser, &messages).await;
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    for message in &messages {
+        let room = message["roomId"].as_str().unwrap();
+        browser.open(&format!("/console/{}/rooms/{room}", gateway.house.organization.id)).await;
+        assert_eq!(browser.run("return document.title", &[]).await, "Room · Gatepost");
+    }
+    let framed = "return Boolean(document.querySelector('iframe.letter'))";
+    let uuid = messages[0]["uuid"].as_str().unwrap();
+    let path = format!("/console/{}/messages/{uuid}", gateway.house.organization.id);
+    browser.open(&path).await;
+    assert_eq!(browser.run(framed, &[]).await, true);
+    browser.finish().await;
+    gateway.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_accepted_fixture_does_anything_on_the_page_of_its_message() {
+    let (gateway, browser) = signed_in().await;
+    let cases = &Case::groups().unwrap()[0].cases;
+    for case in cases.iter().filter(|case| case.script.expect == "accepted") {
+        let (helo, from, to) = (&*case.script.helo, &*case.script.from, &*case.script.to);
+        let transaction = Transaction { helo, from, to, raw: &case.raw() };
+        assert!(deliver(gateway.smtp, &transaction).await.unwrap().accepted(), "{}", case.name);
+    }
+    let messages = gateway.messages().await;
+    assert!(messages.len() > 100, "{}", messages.len());
+    let found = faults(&gateway, &browser, &messages).await;
+    assert!(found.is_empty(), "{} faults:\n{}", found.len(), found.join("\n"));
+    browser.finish().await;
+    gateway.finish().await;
+}
+
+/// As if the domain of each author had signed it, so that it is accepted.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_message_of_the_corpus_does_anything_on_its_page() {
+    let Some(all) = corpus::messages() else {
+        return say("pages of messages: the corpus was not given (GATEPOST_CORPUS)");
+    };
+    let gateway = TestGateway::start().await;
+    let key = Key::generate_ed25519().unwrap();
+    let limits = Rules::defaults().unwrap().intake.limits;
+    for message in &all {
+        let Ok(seen) = scan(&message.raw, &limits) else { continue };
+        let domain = seen.from.address.domain().as_str().to_owned();
+        let signer = Signer::new(key.clone(), &domain, "gatepost").headers(["From", "Subject"]);
+        let (name, record) = (signer.key_name(), key.txt_record().unwrap());
+        gateway
+            .dns
+            .change(|zone| {
+                zone.remove(&name, "TXT")?;
+                zone.insert(&name, "TXT", "NOERROR", &record)
+            })
+            .unwrap();
+        let Ok(raw) = signer.sign(&message.raw) else { continue };
+        // Some are refused: for their format, for a second From.
+        gateway.send("stranger@good.example", &["open@agents.example"], &raw).await;
+    }
+    let browser = Browser::at(&format!("http://{}", gateway.http)).await;
+    sign_in(&browser, &gateway.key).await;
+    let messages = gateway.messages().await;
+    let found = faults(&gateway, &browser, &messages).await;
+    assert!(found.is_empty(), "{} faults:\n{}", found.len(), found.join("\n"));
+    say(&format!(
+        "pages of messages: opened those of {} of {} messages of other people",
+        messages.len(),
+        all.len()
+    ));
+    assert!(messages.len() >= 200, "{}", messages.len());
+    browser.finish().await;
+    gateway.finish().await;
+}
