@@ -1,7 +1,10 @@
 //! Pages as a person uses them: what is there to press and to fill in is found by its words.
 
 use serde_json::{Value, json};
+use tokio::task::yield_now;
+use tokio::time::timeout;
 
+use super::PATIENCE;
 use super::browser::Browser;
 
 /// Finds what a click acts on by its whole words, or by their beginning; in the row that has the words
@@ -55,7 +58,18 @@ impl Browser {
 
     /// Waits until the page shows these words.
     pub async fn shows(&self, words: &str) {
-        self.wait_for(&format!("document.body?.innerText.includes({})", json!(words))).await;
+        let shown = async || -> String {
+            let text = self.run("return document.body?.innerText ?? ''", &[]).await;
+            text.as_str().unwrap().to_owned()
+        };
+        let reached = async {
+            while !shown().await.contains(words) {
+                yield_now().await;
+            }
+        };
+        if timeout(PATIENCE, reached).await.is_err() {
+            panic!("{words:?} is never on the page, which has: {}", shown().await);
+        }
     }
 
     /// The text of an element, once it is there.
