@@ -65,10 +65,10 @@ struct Figure {
 }
 
 impl Figure {
-    /// The average of the day, in the plural or singular.
+    /// The average of the day; nothing if that is less than one.
     fn an_hour(&self) -> String {
         match self.day.unwrap_or(0) {
-            0 => String::new(),
+            ..24 => String::new(),
             day @ ..240 => format!(", {}.{} an hour", day / 24, day % 24 * 10 / 24),
             day => format!(", {} an hour", filters::thousands(day / 24)),
         }

@@ -5,7 +5,7 @@ use gatepost::rules::Rules;
 use gatepost::testkit::case::Case;
 use gatepost::testkit::signer::{Key, Signer};
 use gatepost::testkit::smtp_client::{Transaction, deliver};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::console::{AGENT, accepted, sign, sign_in, signed_in};
 use crate::support::browser::Browser;
@@ -26,28 +26,68 @@ const HOSTILE: &[&str] = &[
     "<video src='http://elsewhere.example/v.mp4' autoplay></video><object data='//elsewhere.example'>",
 ];
 
-/// The faults of the page of each message: a script that ran, a request to another server, an error in
-/// the console, which every attempt at these leaves.
-async fn faults(gateway: &TestGateway, browser: &Browser, messages: &[Value]) -> Vec<String> {
+/// A page to look at.
+struct Page {
+    /// Below the organization.
+    path: String,
+    /// Names it in a fault.
+    about: String,
+    /// Whether a frame shows what a person sees.
+    is_framed: bool,
+}
+
+impl Page {
+    fn of_message(message: &Value) -> Self {
+        let path = format!("messages/{}", message["uuid"].as_str().unwrap());
+        let metadata = &message["metadata"];
+        let is_framed = metadata["emailHtml"].is_string();
+        Self { path, about: metadata["emailSubject"].to_string(), is_framed }
+    }
+
+    fn of_verdict(record: &Value) -> Self {
+        let path = format!("verdicts/{}", record["id"].as_str().unwrap());
+        Self { path, about: record["explanation"].to_string(), is_framed: false }
+    }
+}
+
+/// The faults of pages: a script that ran, a request to another server, an error in the console, which
+/// every attempt at these leaves.
+async fn faults(gateway: &TestGateway, browser: &Browser, pages: &[Page]) -> Vec<String> {
     let organization = gateway.house.organization.id;
     let mut faults = Vec::new();
-    for message in messages {
-        let uuid = message["uuid"].as_str().unwrap();
-        let path = format!("/console/{organization}/messages/{uuid}");
+    for Page { path, about, is_framed } in pages {
+        let path = format!("/console/{organization}/{path}");
         browser.open(&path).await;
         let seen = "return [document.title.endsWith('· Gatepost'), location.pathname,\n\
                     document.querySelectorAll('main script, main [onload], main [onerror]').length,\n\
-                    document.querySelectorAll('main .card').length > 2]";
+                    document.querySelectorAll('main .card').length > 1,\n\
+                    Boolean(document.querySelector('main iframe.letter'))]";
         let seen = browser.run(seen, &[]).await;
-        if seen != serde_json::json!([true, path, 0, true]) {
-            faults.push(format!("{uuid}: {seen}"));
+        if seen != json!([true, path, 0, true, is_framed]) {
+            faults.push(format!("{path} {about}: {seen}"));
         }
         let errors = browser.console_errors().await.into_iter();
         let all = errors.chain(browser.requests_to_others().await);
-        let subject = &message["metadata"]["emailSubject"];
-        faults.extend(all.map(|fault| format!("{uuid} {subject}: {fault}")));
+        faults.extend(all.map(|fault| format!("{path} {about}: {fault}")));
     }
     faults
+}
+
+/// The pages of all messages.
+async fn pages_of_messages(gateway: &TestGateway) -> Vec<Page> {
+    gateway.messages().await.iter().map(Page::of_message).collect()
+}
+
+/// The pages of all verdicts on mail that did not become a message.
+async fn pages_of_verdicts(gateway: &TestGateway) -> Vec<Page> {
+    let (mut pages, mut before) = (Vec::new(), String::new());
+    loop {
+        let list = gateway.get(&format!("/email/intake?limit=200{before}")).await;
+        let records = list["intake"].as_array().unwrap().iter();
+        pages.extend(records.filter(|one| one["messageUuid"].is_null()).map(Page::of_verdict));
+        let Some(next) = list["next"].as_str() else { return pages };
+        before = format!("&before={next}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -62,35 +102,35 @@ async fn hostile_mail_does_nothing_on_the_page_of_its_message() {
         accepted(&gateway, &sign(&key, &format!("{head}\r\n\r\n<p>Hello {html}</p>\r\n"))).await;
     }
     let messages = gateway.messages().await;
-    assert_eq!(messages.len(), HOSTILE.len());
-    let found = faults(&gateway, &browser, &messages).await;
+    let pages: Vec<Page> = messages.iter().map(Page::of_message).collect();
+    assert_eq!(pages.iter().filter(|page| page.is_framed).count(), HOSTILE.len());
+    let found = faults(&gateway, &browser, &pages).await;
     assert!(found.is_empty(), "{}", found.join("\n"));
     for message in &messages {
         let room = message["roomId"].as_str().unwrap();
         browser.open(&format!("/console/{}/rooms/{room}", gateway.house.organization.id)).await;
         assert_eq!(browser.run("return document.title", &[]).await, "Room · Gatepost");
     }
-    let framed = "return Boolean(document.querySelector('iframe.letter'))";
-    let uuid = messages[0]["uuid"].as_str().unwrap();
-    let path = format!("/console/{}/messages/{uuid}", gateway.house.organization.id);
-    browser.open(&path).await;
-    assert_eq!(browser.run(framed, &[]).await, true);
     browser.finish().await;
     gateway.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_accepted_fixture_does_anything_on_the_page_of_its_message() {
+async fn no_fixture_does_anything_on_the_pages_of_its_message_and_verdict() {
     let (gateway, browser) = signed_in().await;
     let cases = &Case::groups().unwrap()[0].cases;
-    for case in cases.iter().filter(|case| case.script.expect == "accepted") {
+    for case in cases {
         let (helo, from, to) = (&*case.script.helo, &*case.script.from, &*case.script.to);
         let transaction = Transaction { helo, from, to, raw: &case.raw() };
-        assert!(deliver(gateway.smtp, &transaction).await.unwrap().accepted(), "{}", case.name);
+        let reply = deliver(gateway.smtp, &transaction).await.unwrap();
+        assert_eq!(reply.accepted(), case.script.expect == "accepted", "{}", case.name);
     }
-    let messages = gateway.messages().await;
-    assert!(messages.len() > 100, "{}", messages.len());
-    let found = faults(&gateway, &browser, &messages).await;
+    let mut pages = pages_of_messages(&gateway).await;
+    assert!(pages.len() > 100 && pages.iter().any(|page| page.is_framed), "{}", pages.len());
+    let verdicts = pages_of_verdicts(&gateway).await;
+    assert!(verdicts.len() > 100, "{}", verdicts.len());
+    pages.extend(verdicts);
+    let found = faults(&gateway, &browser, &pages).await;
     assert!(found.is_empty(), "{} faults:\n{}", found.len(), found.join("\n"));
     browser.finish().await;
     gateway.finish().await;
@@ -123,15 +163,16 @@ async fn no_message_of_the_corpus_does_anything_on_its_page() {
     }
     let browser = Browser::at(&format!("http://{}", gateway.http)).await;
     sign_in(&browser, &gateway.key).await;
-    let messages = gateway.messages().await;
-    let found = faults(&gateway, &browser, &messages).await;
+    let pages = pages_of_messages(&gateway).await;
+    let framed = pages.iter().filter(|page| page.is_framed).count();
+    let found = faults(&gateway, &browser, &pages).await;
     assert!(found.is_empty(), "{} faults:\n{}", found.len(), found.join("\n"));
     say(&format!(
-        "pages of messages: opened those of {} of {} messages of other people",
-        messages.len(),
+        "pages of messages: opened those of {} of {} messages of other people, {framed} with HTML",
+        pages.len(),
         all.len()
     ));
-    assert!(messages.len() >= 200, "{}", messages.len());
+    assert!(pages.len() >= 200 && framed >= 50, "{} {framed}", pages.len());
     browser.finish().await;
     gateway.finish().await;
 }
