@@ -219,7 +219,7 @@ async fn figures(
                 None
             }
             Err(problem) if problem.code.status().is_client_error() => {
-                uncounted = "There is too much mail to count all of it here: open one account.";
+                uncounted = "There is too much mail to count all of it here.";
                 None
             }
             Err(problem) => return Err(problem),

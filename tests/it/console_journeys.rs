@@ -1,6 +1,6 @@
-//! What people do in the console, from the sign-in on, by clicks and typed words alone. Each journey
-//! ends with what is so outside the browser: an answer of the API, an event that is delivered, a
-//! message that is accepted. `console` has the way from a complaint to an accepted message.
+//! Journeys through the console from the sign-in on, by clicks and typed words alone. Each ends with
+//! what is so outside the browser: an answer of the API, an event that is delivered, a message that
+//! is accepted. `console` has the way from a complaint to an accepted message.
 
 use gatepost::run;
 use gatepost::testkit::receiver::{Receiver, Reply};
