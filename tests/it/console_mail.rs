@@ -58,9 +58,9 @@ async fn faults(gateway: &TestGateway, browser: &Browser, pages: &[Page]) -> Vec
     for Page { path, about, is_framed } in pages {
         let path = format!("/console/{organization}/{path}");
         browser.open(&path).await;
-        let seen = "return [document.title.endsWith('· Gatepost'), location.pathname,\n\
+        let seen = "return [document.title.endsWith('· Gatepost'), location.pathname + location.search,\n\
                     document.querySelectorAll('main script, main [onload], main [onerror]').length,\n\
-                    document.querySelectorAll('main .card').length > 1,\n\
+                    Boolean(document.querySelector('main h1')),\n\
                     Boolean(document.querySelector('main iframe.letter'))]";
         let seen = browser.run(seen, &[]).await;
         if seen != json!([true, path, 0, true, is_framed]) {
@@ -94,23 +94,29 @@ async fn pages_of_verdicts(gateway: &TestGateway) -> Vec<Page> {
 async fn hostile_mail_does_nothing_on_the_page_of_its_message() {
     let (gateway, browser) = signed_in().await;
     let key = signer();
+    let name = "From: \"<img src=x onerror=1>\" <";
     for (number, html) in HOSTILE.iter().enumerate() {
-        let subject = format!("{number} <script>document.title = 'run'</script>\"'>");
-        let plain = letter_between("alice@good.example", AGENT, &subject);
-        let (head, _) = plain.split_once("\r\n\r\n").unwrap();
-        let head = head.replace("text/plain", "text/html");
-        accepted(&gateway, &sign(&key, &format!("{head}\r\n\r\n<p>Hello {html}</p>\r\n"))).await;
+        // As a page, and as a text that happens to be one.
+        for kind in ["text/html", "text/plain"] {
+            let subject = format!("{number} <script>document.title = 'run'</script>\"'>");
+            let plain = letter_between("alice@good.example", AGENT, &subject);
+            let (head, _) = plain.split_once("\r\n\r\n").unwrap();
+            let head = head.replace("text/plain", kind).replace("From: Alice Example <", name);
+            let raw = format!("{head}\r\n\r\n<p>Hello {html}</p>\r\n");
+            accepted(&gateway, &sign(&key, &raw)).await;
+        }
     }
     let messages = gateway.messages().await;
-    let pages: Vec<Page> = messages.iter().map(Page::of_message).collect();
+    let mut pages: Vec<Page> = messages.iter().map(Page::of_message).collect();
+    assert_eq!(pages.len(), 2 * HOSTILE.len());
     assert_eq!(pages.iter().filter(|page| page.is_framed).count(), HOSTILE.len());
+    let room = format!("rooms/{}", messages[0]["roomId"].as_str().unwrap());
+    for path in [&room, "rooms", "live", "search?q=hello"] {
+        let (path, about) = (path.to_owned(), "a list".to_owned());
+        pages.push(Page { path, about, is_framed: false });
+    }
     let found = faults(&gateway, &browser, &pages).await;
     assert!(found.is_empty(), "{}", found.join("\n"));
-    for message in &messages {
-        let room = message["roomId"].as_str().unwrap();
-        browser.open(&format!("/console/{}/rooms/{room}", gateway.house.organization.id)).await;
-        assert_eq!(browser.run("return document.title", &[]).await, "Room · Gatepost");
-    }
     browser.finish().await;
     gateway.finish().await;
 }
