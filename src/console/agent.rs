@@ -14,7 +14,7 @@ use crate::http::error::Problem;
 #[serde(rename_all = "camelCase")]
 struct Config {
     agent_event_rules: Option<Map<String, Value>>,
-    campaign_id: Option<Value>,
+    campaign_id: Option<String>,
     revision: u64,
     updated_at: Option<String>,
 }
@@ -76,10 +76,9 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     let staged: Config = visit.ask(visit.on("getStagedAgent")).await?;
     let live: Config = visit.ask(visit.on("getLiveAgent")).await?;
     let differences = differences(&staged, &live);
-    let id = live.campaign_id.as_ref().map(shown).unwrap_or_default();
-    let versions = match id.as_str() {
-        "" => Vec::new(),
-        id => {
+    let versions = match live.campaign_id.as_deref() {
+        None => Vec::new(),
+        Some(id) => {
             let asked = visit.on("listAgentVersions").at(id).with("limit", 20);
             visit.ask::<Versions>(asked).await.unwrap_or_default().versions
         }

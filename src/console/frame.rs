@@ -84,6 +84,7 @@ const DONE: &[(&str, &str)] = &[
     ("reverted", "Staging is the live configuration again."),
     ("restored", "The version is in staging: publish it to make it live."),
     ("erased", "The message is erased. A contact or a room without messages goes with it."),
+    ("forgotten", "The contact is erased, with all its messages to this organization."),
     ("ended", "The session is ended: its next click asks for a key."),
 ];
 

@@ -1,4 +1,4 @@
-//! The live page: every verdict, newest first.
+//! The live page: every verdict, newest first, below the figures of the last hour and day.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -6,6 +6,8 @@ use std::time::Duration;
 use askama::Template;
 use futures_util::StreamExt as _;
 use futures_util::stream::unfold;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 use url::form_urlencoded::Serializer;
 
@@ -15,12 +17,13 @@ use super::shapes::{Record, Records};
 use super::visit::{Answer, Visit};
 use crate::app::access::need::{Need, TargetType};
 use crate::app::delivery::Waiting;
+use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Outcome;
 use crate::domain::words::Words;
 use crate::http::connection::endless::endless;
-use crate::http::error::Problem;
+use crate::http::error::{Code, Problem};
 use crate::http::in_process::Asked;
 
 /// Verdicts of one Agent, or of all Agents below an account.
@@ -47,6 +50,40 @@ struct Live {
     older: String,
     /// Whether this is the newest page, which the script follows.
     follows: bool,
+    /// Only on the newest page, and as they were when it was opened.
+    figures: Vec<Figure>,
+    /// Why the last hour or day is not counted; empty if both are.
+    uncounted: &'static str,
+}
+
+/// How much mail had an outcome.
+struct Figure {
+    outcome: &'static str,
+    /// In the last hour, and in the last 24; None if it was not counted.
+    hour: Option<u64>,
+    day: Option<u64>,
+}
+
+impl Figure {
+    /// The average of the day; nothing if that is less than one.
+    fn an_hour(&self) -> String {
+        match self.day.unwrap_or(0) {
+            ..24 => String::new(),
+            day @ ..240 => format!(", {}.{} an hour", day / 24, day % 24 * 10 / 24),
+            day => format!(", {} an hour", filters::thousands(day / 24)),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Measured {
+    groups: Vec<Group>,
+}
+
+#[derive(Deserialize)]
+struct Group {
+    key: Option<String>,
+    value: Option<u64>,
 }
 
 /// The rows alone, for the page and for those who follow it.
@@ -80,6 +117,37 @@ impl Filters {
 
     fn any(&self) -> bool {
         self.values.iter().any(|(_, value)| !value.is_empty())
+    }
+
+    /// Whether the address names a time, which the figures do not know.
+    fn has_time(&self) -> bool {
+        !self.get("since").is_empty() || !self.get("until").is_empty()
+    }
+
+    /// The filters in the form of a metric.
+    fn conditions(&self) -> Map<String, Value> {
+        let condition = |(name, field): &(&str, &str)| {
+            let text = self.get(name);
+            let test = match *name {
+                _ if text.is_empty() => return None,
+                "sender" => {
+                    let known = Address::parse(text).map(|sender| sender.to_string());
+                    json!({ "op": "eq", "value": known.unwrap_or_else(|_| text.to_owned()) })
+                }
+                // Kept as the client wrote it.
+                "recipient" => json!({ "op": "in", "value": [text, text.to_ascii_lowercase()] }),
+                _ => json!({ "op": "eq", "value": text }),
+            };
+            Some(((*field).to_owned(), test))
+        };
+        let fields = [
+            ("verdict", "outcome"),
+            ("reason", "reason"),
+            ("sender", "sender"),
+            ("recipient", "recipient"),
+            ("agentId", "accountId"),
+        ];
+        fields.iter().filter_map(condition).collect()
     }
 
     fn outcomes(&self) -> Vec<&'static str> {
@@ -119,7 +187,53 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     let now = visit.console.http.mint.clock().now();
     let rows = Rows { account: visit.account, now, records: found.intake };
     let follows = visit.query.get("before").is_empty();
-    Answer::page(&Live { frame, filters, rows, older, follows })
+    let (figures, uncounted) = match follows {
+        true => figures(&visit, &filters, now).await?,
+        false => (Vec::new(), ""),
+    };
+    Answer::page(&Live { frame, filters, rows, older, follows, figures, uncounted })
+}
+
+/// Counts the mail of the last hour and of the last 24, by outcome. The API bounds what a metric
+/// reads: what is beyond is not counted.
+async fn figures(
+    visit: &Visit,
+    filters: &Filters,
+    now: Timestamp,
+) -> Result<(Vec<Figure>, &'static str), Problem> {
+    let mut uncounted = "";
+    let mut counts = Vec::new();
+    for hours in [1, 24] {
+        let begin = now.minus(Duration::from_secs(hours * 3_600));
+        let definition = json!({
+            "filters": filters.conditions(), "formula": "count", "aggregation": "sum",
+        });
+        let asked = visit.on("getTimeSeries").sends(json!({
+            "definition": definition, "start": begin.to_string(), "end": now.to_string(),
+            "groupBy": "outcome",
+        }));
+        counts.push(match visit.ask::<Measured>(asked).await {
+            Ok(measured) => Some(measured.groups),
+            Err(problem) if problem.code == Code::RateLimited => {
+                uncounted = "Not all is counted, because another page counts: reload this one.";
+                None
+            }
+            Err(problem) if problem.code.status().is_client_error() => {
+                uncounted = "There is too much mail to count all of it here.";
+                None
+            }
+            Err(problem) => return Err(problem),
+        });
+    }
+    let count = |at: usize, outcome: &str| {
+        let groups = counts.get(at)?.as_ref()?;
+        let group = groups.iter().find(|group| group.key.as_deref() == Some(outcome));
+        Some(group.and_then(|group| group.value).unwrap_or(0))
+    };
+    let shown = |outcome: &&'static str| ["", *outcome].contains(&filters.get("verdict"));
+    let outcomes = filters.outcomes().into_iter().filter(shown);
+    let figure = |outcome| Figure { outcome, hour: count(0, outcome), day: count(1, outcome) };
+    Ok((outcomes.map(figure).collect(), uncounted))
 }
 
 /// Follows the newest page as a stream of events (HTML, "Server-sent events"): each has all rows,

@@ -5,6 +5,7 @@ use axum::http::header::{CONTENT_SECURITY_POLICY, HeaderValue};
 use axum::response::Response;
 use serde_json::Value;
 
+use super::deliveries::{self, Announcements};
 use super::filters;
 use super::frame::{Frame, Section};
 use super::shapes::{Finding, Message, shown, spelled};
@@ -28,6 +29,7 @@ struct MessagePage {
     /// The file name of the HTML part; empty without one.
     html: String,
     proofs: Vec<(String, String)>,
+    announced: Announcements,
 }
 
 /// A piece of the text that a model reads.
@@ -73,8 +75,9 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     let proofs = message.metadata.get("authentication").and_then(Value::as_object);
     let proofs = proofs.into_iter().flatten().map(|(name, value)| (spelled(name), shown(value)));
     let proofs = proofs.collect();
+    let announced = deliveries::of_message(&visit, &message).await;
     let frame = visit.frame(Section::Rooms).await?;
-    Answer::page(&MessagePage { frame, message, pieces, findings, html, proofs })
+    Answer::page(&MessagePage { frame, message, pieces, findings, html, proofs, announced })
 }
 
 /// Erases the message.

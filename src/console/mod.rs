@@ -9,7 +9,8 @@
 //! - `table` has one row per path. `visit` is the path of every request: session, rates, CSRF,
 //!   page. `session` signs in and out.
 //! - `frame` is around every page; `filters` are the words and numbers in templates; `shapes` are
-//!   the answers of the API that several pages read, `chart` draws. The other files have one page each, with its
+//!   the answers of the API that several pages read, and `deliveries` those about webhooks; `chart`
+//!   draws. The other files have one page each, with its
 //!   template of the same name in `templates/`.
 //!
 //! A session is bound to the API key that was typed once: it ends with the key, on every gateway,
@@ -26,6 +27,7 @@ mod accounts;
 mod agent;
 mod audit;
 mod chart;
+mod deliveries;
 mod domains;
 mod filters;
 mod frame;

@@ -2,13 +2,16 @@
 
 use askama::Template;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::filters;
 use super::frame::{Frame, Section};
 use super::shapes::Message;
 use super::visit::{Answer, Visit};
+use crate::domain::account::AccountType;
 use crate::domain::clock::Timestamp;
 use crate::http::error::Problem;
+use crate::http::in_process::Asked;
 
 /// Rooms of a page, and messages of a room.
 const ROWS: u32 = 50;
@@ -66,6 +69,8 @@ struct RoomPage {
     frame: Frame,
     now: Timestamp,
     messages: Vec<Message>,
+    /// Whether the caller is of an account above the Agent, as contacts are.
+    may_erase: bool,
 }
 
 /// Shows the messages of a room, newest first.
@@ -74,5 +79,26 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     let asked = asked.with("before", visit.query.get("before"));
     let messages: Vec<Message> = visit.ask(asked).await?;
     let now = visit.console.http.mint.clock().now();
-    Answer::page(&RoomPage { frame: visit.frame(Section::Rooms).await?, now, messages })
+    let frame = visit.frame(Section::Rooms).await?;
+    let caller = &visit.api.caller;
+    let may_erase = caller.account.kind != AccountType::Agent && caller.permitted().is_none();
+    Answer::page(&RoomPage { frame, now, messages, may_erase })
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Account {
+    id: i64,
+    account_type: String,
+    parent_id: Option<i64>,
+}
+
+/// Erases the contact of the room. A contact belongs to the organization of the Agent.
+pub(super) async fn change(visit: Visit) -> Result<Answer, Problem> {
+    let contact = visit.segment("room").split(':').next().unwrap_or_default();
+    let account: Account = visit.ask(visit.on("getAccount")).await?;
+    let owner = account.parent_id.filter(|_| account.account_type == "account");
+    let asked = Asked::of("eraseContact").on(owner.unwrap_or(account.id)).at(contact);
+    visit.ask::<Value>(asked).await?;
+    Ok(visit.see("/rooms", "forgotten"))
 }

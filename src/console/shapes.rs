@@ -101,6 +101,8 @@ pub(super) struct Message {
     pub(super) uuid: String,
     pub(super) date: String,
     pub(super) from_user: String,
+    /// The Agent.
+    pub(super) to: i64,
     pub(super) to_user: String,
     pub(super) message: String,
     pub(super) room_id: String,

@@ -80,7 +80,7 @@ pub(super) const ROWS: &[Row] = &[
     row!("/setup", setup::show),
     row!("/system", system::show),
     row!("/rooms", rooms::list),
-    row!("/rooms/{room}", rooms::show),
+    row!("/rooms/{room}", rooms::show, rooms::change),
     row!("/sessions", session::list, session::end),
 ];
 

@@ -4,6 +4,7 @@ use askama::Template;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::deliveries::Deliveries;
 use super::filters;
 use super::frame::{Frame, Section};
 use super::visit::{Answer, Visit};
@@ -114,34 +115,6 @@ async fn show_secret(visit: &Visit, answer: Value) -> Result<Answer, Problem> {
     Answer::page(&SecretPage { frame: visit.frame(Section::Webhooks).await?, shown })
 }
 
-#[derive(Deserialize)]
-struct Deliveries {
-    deliveries: Vec<Delivery>,
-    next: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Delivery {
-    id: String,
-    event_id: String,
-    event: String,
-    state: String,
-    created_at: String,
-    next_attempt_at: Option<String>,
-    attempts: Vec<Attempt>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Attempt {
-    date: String,
-    status: Option<u32>,
-    latency_ms: Option<u32>,
-    response: Option<String>,
-    error: Option<String>,
-}
-
 #[derive(Template)]
 #[template(path = "webhook.html", config = "src/console/templates/askama.toml")]
 struct WebhookPage {
@@ -162,23 +135,6 @@ impl WebhookPage {
     }
 }
 
-impl Delivery {
-    fn ago(&self, now: &Timestamp) -> String {
-        filters::ago(&self.created_at, *now)
-    }
-
-    fn is_over(&self) -> bool {
-        self.next_attempt_at.is_none()
-    }
-
-    /// The status of the last attempt, or its error.
-    fn last(&self) -> String {
-        let Some(attempt) = self.attempts.last() else { return String::new() };
-        let status = attempt.status.map(|status| status.to_string());
-        status.or_else(|| attempt.error.clone()).unwrap_or_default()
-    }
-}
-
 /// Shows a webhook with its deliveries.
 pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     let id = visit.segment("id");
@@ -187,7 +143,7 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     let webhook = webhook.ok_or_else(|| Problem::not_found("webhook"))?;
     let state = visit.query.get("state").to_owned();
     let asked = visit.on("listDeliveries").at(id).with("limit", ROWS).with("state", &state);
-    let list = visit.ask(asked.with("before", visit.query.get("before"))).await?;
+    let list: Deliveries = visit.ask(asked.with("before", visit.query.get("before"))).await?;
     let now = visit.console.http.mint.clock().now();
     let frame = visit.frame(Section::Webhooks).await?;
     Answer::page(&WebhookPage { frame, now, webhook, list, state })

@@ -23,6 +23,8 @@ mod cluster;
 mod command_line;
 mod commands;
 mod console;
+mod console_journeys;
+mod console_mail;
 mod contract;
 mod corpus;
 mod cors;

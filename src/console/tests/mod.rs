@@ -1,8 +1,10 @@
 //! The console over real TCP and a real store: the house of the API's tests, and browsers that keep
 //! a cookie.
 
+mod figures;
 mod forms;
 mod live;
+mod message;
 mod rights;
 mod session;
 

@@ -8,6 +8,7 @@ use serde_json::json;
 use super::House;
 use crate::domain::account::Account;
 use crate::domain::address::Address;
+use crate::domain::clock::Timestamp;
 use crate::domain::contact::Handle;
 use crate::domain::id::{IntakeId, MessageId, Mint};
 use crate::domain::intake_record::IntakeRecord;
@@ -148,7 +149,13 @@ impl House {
 
     /// Stores the record of mail that was not accepted.
     pub(crate) async fn refuse(&self, owner: &str, verdict: Verdict) -> IntakeId {
-        let record = record(&self.mint, &self.residents[owner].account, verdict, None);
+        self.refuse_at(owner, verdict, self.now()).await
+    }
+
+    /// Stores such a record of an earlier time.
+    pub(crate) async fn refuse_at(&self, owner: &str, verdict: Verdict, at: Timestamp) -> IntakeId {
+        let made = record(&self.mint, &self.residents[owner].account, verdict, None);
+        let record = IntakeRecord { at, ..made };
         let id = record.id;
         self.commit(Intake { record, accepted: None }).await;
         id

@@ -141,6 +141,20 @@ impl Browser {
         self.driver.find(selector).await
     }
 
+    /// The element that the body of a function returns, once it returns one.
+    pub async fn pick(&self, script: &str, arguments: &[Value]) -> Element {
+        let found = async {
+            loop {
+                match self.driver.pick(script, arguments).await {
+                    Some(element) => return element,
+                    None => yield_now().await,
+                }
+            }
+        };
+        let found = timeout(PATIENCE, found).await;
+        found.unwrap_or_else(|_| panic!("never on the page: {arguments:?}"))
+    }
+
     /// Whether the page is wider than its window.
     pub async fn scrolls_sideways(&self) -> bool {
         let script = "const page = document.scrollingElement;\n\

@@ -28,6 +28,7 @@ pub mod site;
 pub mod sources;
 pub mod tls_postgres;
 pub mod webdriver;
+pub mod words_of_pages;
 
 use std::net::SocketAddr;
 use std::ops::Deref;

@@ -78,6 +78,13 @@ impl Driver {
         Element { driver: self.clone(), id: found[ELEMENT].as_str().unwrap().to_owned() }
     }
 
+    /// The element that the body of a function returns; None if it returns null.
+    pub async fn pick(&self, script: &str, arguments: &[Value]) -> Option<Element> {
+        let found = self.execute(script, arguments).await;
+        let id = found[ELEMENT].as_str()?.to_owned();
+        Some(Element { driver: self.clone(), id })
+    }
+
     /// A command of the DevTools protocol.
     pub async fn devtools(&self, command: &str, parameters: Value) {
         let body = json!({ "cmd": command, "params": parameters });

@@ -1,0 +1,106 @@
+//! The page of a message: its events, and what became of them.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::Browser;
+use crate::domain::delivery::Outcome;
+use crate::domain::member::Role;
+use crate::http::tests::{House, PATIENCE};
+
+const MAIL: &str = "Subject: x\r\n\r\nhello";
+
+async fn hook(house: &House, owner: &str, kind: &str, label: &str) -> String {
+    let url = format!("https://hooks.example/{label}");
+    let body = json!({ "url": url, "label": label, "type": kind });
+    let made = house.call(owner, "POST", "/webhooks", Some(&body)).await.success(201);
+    made["webhook"]["id"].as_str().expect("an id").to_owned()
+}
+
+/// The part of the page about events.
+fn events(page: &str) -> &str {
+    let (_, rest) = page.split_once("id=\"events\"").unwrap_or_else(|| panic!("{page}"));
+    rest.split("</section>").next().unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_message_shows_its_events_with_the_deliveries_that_the_caller_may_see() {
+    let mut house = House::new().await;
+    house.join("few", "org1", Role::Admin, &["agent1"]).await;
+    let of_org = hook(&house, "org1", "incoming", "of-the-organization").await;
+    let of_agent = hook(&house, "agent1", "conversation", "of-the-agent").await;
+    hook(&house, "agent1", "agent", "of-no-message").await;
+    let first = house.receive("agent1", MAIL, 1).await;
+    let later = house.now().plus(Duration::from_secs(300));
+    house.attempt((Some(418), b"a teapot"), Outcome::RetryAt(later)).await;
+    let second = house.receive("agent1", MAIL, 1).await;
+    house.attempt((Some(204), b""), Outcome::Delivered).await;
+    for (caller, page, sees) in [
+        ("org1", "org1", &[(&of_agent, "agent1"), (&of_org, "org1")][..]),
+        ("partner", "agent1", &[(&of_agent, "agent1"), (&of_org, "org1")][..]),
+        ("agent1", "agent1", &[(&of_agent, "agent1")][..]),
+        ("few", "org1", &[(&of_agent, "agent1")][..]),
+    ] {
+        let browser = Browser::of(&house, caller).await;
+        let at = |message| format!("/console/{}/messages/{message}", house.id(page));
+        let shown = browser.get(&at(first.message)).await;
+        assert_eq!(shown.status, 200, "{}", shown.text());
+        let text = shown.text();
+        let part = events(&text);
+        for name in ["contact.created", "conversation.started", "email.received"] {
+            assert_eq!(
+                part.matches(&format!("<code>{name}</code>")).count(),
+                1,
+                "{caller}: {part}"
+            );
+        }
+        for (webhook, owner) in sees {
+            let link = format!("/console/{}/webhooks/{webhook}", house.id(owner));
+            assert!(part.contains(&link), "{caller}: {part}");
+        }
+        assert_eq!(part.matches("<details").count(), sees.len(), "{caller}: {part}");
+        assert_eq!(part.matches("1 attempt, last: 418").count(), sees.len(), "{caller}: {part}");
+        assert!(part.contains("a teapot") && part.contains("next attempt"), "{caller}: {part}");
+        assert!(!part.contains("of-no-message"), "{caller}: {part}");
+        let shown = browser.get(&at(second.message)).await.text();
+        let part = events(&shown);
+        assert!(part.contains("<code>conversation.updated</code>"), "{caller}: {part}");
+        assert!(!part.contains("418") && part.contains("last: 204"), "{caller}: {part}");
+    }
+    // Nobody is noted as denied for looking at a page.
+    let browser = Browser::of(&house, "agent1").await;
+    let beyond = browser.get(&format!("/console/{}/live", house.id("org1"))).await;
+    assert_eq!(beyond.status, 403);
+    let denied = async {
+        loop {
+            let found = house.get("partner", "/audit?action=access.denied").await.success(200);
+            let entries = found["audit"].as_array().expect("a list").clone();
+            if !entries.is_empty() {
+                return entries;
+            }
+        }
+    };
+    let denied: Vec<Value> = timeout(PATIENCE, denied).await.expect("it is noted");
+    let agent = house.id("agent1").get();
+    assert!(denied.iter().all(|entry| entry["object"] == "GET /account"), "{denied:?}");
+    assert!(denied.iter().all(|entry| entry["by"]["accountId"] == agent), "{denied:?}");
+}
+
+#[tokio::test]
+async fn a_contact_is_erased_from_its_room_by_those_above_the_agent() {
+    let house = House::new().await;
+    let room = house.receive("agent1", MAIL, 1).await.room;
+    let agent = Browser::of(&house, "agent1").await;
+    let page = format!("/console/{}/rooms/{room}", house.id("agent1"));
+    assert!(!agent.get(&page).await.text().contains("Erase the contact"));
+    assert_eq!(agent.submit(&page, &[]).await.status, 403);
+    assert_eq!(agent.get(&page).await.status, 200);
+    let above = Browser::of(&house, "org1").await;
+    let erased = above.submit(&page, &[]).await;
+    assert_eq!(erased.status, 303, "{}", erased.text());
+    let contacts = house.get("org1", "/contacts").await.success(200);
+    assert_eq!(contacts["contacts"], json!([]));
+    assert_eq!(house.get("org1", "/messages/recent").await.json(), json!([]));
+}
