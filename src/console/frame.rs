@@ -80,6 +80,7 @@ const DONE: &[(&str, &str)] = &[
     ("restored", "The version is in staging: publish it to make it live."),
     ("erased", "The message is erased. A contact or a room without messages goes with it."),
     ("ended", "The session is ended: its next click asks for a key."),
+    ("withdrawn", "The link is withdrawn: it opens nothing."),
 ];
 
 /// The parts around a page.

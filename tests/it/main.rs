@@ -23,6 +23,7 @@ mod cluster;
 mod command_line;
 mod commands;
 mod console;
+mod console_tour;
 mod contract;
 mod corpus;
 mod cors;
