@@ -61,7 +61,7 @@ async fn links_are_listed_until_they_are_opened_and_withdrawn_within_reach(kind:
     assert_eq!(told[1], ("consoleLink.withdrawn", one.id.to_string()));
 }
 
-/// What the audit log has of the console, the newest first.
+/// Actions of the console in the audit log, with their objects, the newest first.
 async fn told(store: &Store, scope: &Scope) -> Vec<(&'static str, String)> {
     let told = store.audit(scope, &AuditFilter::default(), &everything()).await.unwrap();
     let of_console = told.into_iter().filter(|entry| entry.deed.as_str().starts_with("console"));
