@@ -268,7 +268,7 @@ fn refusals(rows: u64, first: u64, last: u64, postgres: bool) -> String {
              recipient, sender, envelope_from, remote_address, helo, verdict, reason, explanation, \
              size, evidence) \
          SELECT {id}, {at}, a.partner_id, a.reseller_id, a.organization_id, a.agent_id, \
-             'desk@agents.example', 'stranger' || n % 500 || '@stranger.example', \
+             'desk@agents.example', 'stranger' || (n % 500) || '@stranger.example', \
              'stranger@stranger.example', '192.0.2.1', 'mail.stranger.example', \
              CASE WHEN n % 10 = 0 THEN 'deferred' ELSE 'refused' END, \
              CASE WHEN n % 10 = 0 THEN 'dns_unavailable' ELSE 'dkim_missing' END, \

@@ -110,7 +110,7 @@ async fn measure(kind: Kind, rows: u64, options: &Options, report: &mut Report) 
     let of_console = pages::requests(&server, &site, &accounts).await.into_iter();
     let of_console = of_console.map(|(what, request)| (what, request, pages::items as Items));
     for (what, request, items) in of_api.chain(of_console) {
-        if let Some((waits, shown)) = ask(&request, options.requests, items).await {
+        if let Some((waits, shown)) = ask((&what, &request), options.requests, items).await {
             report.lines.push(Line { store: kind.name(), rows, what, waits, shown });
         } else {
             eprintln!("{what}: skipped, this version does not have it");
@@ -164,7 +164,11 @@ fn listed(answer: &[u8]) -> usize {
 
 /// Repeats a request; returns its durations and the number of items in its answer, or `None` if
 /// there is no such operation.
-async fn ask(request: &RequestBuilder, requests: usize, items: Items) -> Option<(Waits, usize)> {
+async fn ask(
+    (what, request): (&str, &RequestBuilder),
+    requests: usize,
+    items: Items,
+) -> Option<(Waits, usize)> {
     let mut waits = Vec::new();
     let mut shown = 0;
     for number in 0..requests + requests / 10 {
@@ -175,7 +179,7 @@ async fn ask(request: &RequestBuilder, requests: usize, items: Items) -> Option<
         if status == 404 {
             return None;
         }
-        assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body));
+        assert_eq!(status, 200, "{what}: {}", String::from_utf8_lossy(&body));
         // The first requests fill caches.
         if number >= requests / 10 {
             waits.push(begun.elapsed());
