@@ -402,15 +402,11 @@ pub async fn begin(store: &Store, key: &Key, [open, expired, ticket]: [u8; 3]) {
     assert!(add(store, &unopened, ticket).await);
 }
 
-/// Makes a link of this account, and opens it.
-pub async fn open_link(store: &Store, account: &Account) {
+/// Makes a link of this account and opens it, and signs in with this key.
+pub async fn sign_in(store: &Store, account: &Account, key: &Key) {
     let (_, ticket) = link(store, account, 7).await;
     let opened = store.open_console_ticket(&opening(7, 8), at(0)).await.unwrap();
     assert_eq!(opened.unwrap().session.id, ticket.id);
-}
-
-/// Signs in with this key.
-pub async fn sign_in(store: &Store, key: &Key) {
     assert!(add(store, &session(key, 0, 9), 9).await);
 }
 
