@@ -9,6 +9,7 @@ use gatepost::domain::message::Mail;
 use gatepost::domain::search::tokens;
 use gatepost::domain::search::words::Document;
 use gatepost::domain::sender::Sender;
+use gatepost::run;
 use gatepost::store::Location;
 use serde_json::json;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _, PgConnection, SqliteConnection};
@@ -99,6 +100,11 @@ pub async fn fill(location: &Location, accounts: &Accounts, rows: u64, search: b
         database.run(waiting.to_owned()).await;
     }
     database.run(rooms().to_owned()).await;
+    let refused = (rows / 10).max(1);
+    for first in (1..=refused).step_by(usize::try_from(PIECE).unwrap()) {
+        let last = (first + PIECE - 1).min(refused);
+        database.run(refusals(refused, first, last, postgres)).await;
+    }
     if postgres {
         database.run(format!("SET maintenance_work_mem = '512MB'; {index}")).await;
     }
@@ -229,21 +235,51 @@ fn source(first: u64, last: u64) -> String {
 /// The time of a message, and its id.
 fn place(rows: u64, postgres: bool) -> (String, String) {
     let at = format!("({START} + n * {} / {rows})", END - START);
-    let id = if postgres {
+    let id = id(&at, postgres);
+    (at, id)
+}
+
+/// The id of what came in at this time.
+fn id(at: &str, postgres: bool) -> String {
+    if postgres {
         format!(
             "CAST(lpad(to_hex({at}), 12, '0') || '7' || lpad(to_hex(n % 4096), 3, '0') || '8' \
              || lpad(to_hex(n), 15, '0') AS UUID)"
         )
     } else {
         format!("unhex(printf('%012x7%03x8%015x', {at}, n % 4096, n))")
-    };
-    (at, id)
+    }
+}
+
+/// As long as the evidence of a small mail.
+const fn evidence(postgres: bool) -> &'static str {
+    if postgres { "decode(repeat('00', 900), 'hex')" } else { "zeroblob(900)" }
+}
+
+/// Records of mail that was refused or deferred, a tenth as many as there are messages, all of the
+/// month that ends now: pages show the newest.
+fn refusals(rows: u64, first: u64, last: u64, postgres: bool) -> String {
+    const MONTH: i64 = 30 * 24 * 3_600_000;
+    let since = run::system_mint().clock().now().millis() - MONTH;
+    let at = format!("({since} + n * {MONTH} / {rows})");
+    let (id, evidence) = (id(&at, postgres), evidence(postgres));
+    format!(
+        "INSERT INTO intake_records (id, at, partner_id, reseller_id, organization_id, agent_id, \
+             recipient, sender, envelope_from, remote_address, helo, verdict, reason, explanation, \
+             size, evidence) \
+         SELECT {id}, {at}, a.partner_id, a.reseller_id, a.organization_id, a.agent_id, \
+             'desk@agents.example', 'stranger' || (n % 500) || '@stranger.example', \
+             'stranger@stranger.example', '192.0.2.1', 'mail.stranger.example', \
+             CASE WHEN n % 10 = 0 THEN 'deferred' ELSE 'refused' END, \
+             CASE WHEN n % 10 = 0 THEN 'dns_unavailable' ELSE 'dkim_missing' END, \
+             'no DKIM signature', 2000, {evidence} FROM {}",
+        source(first, last)
+    )
 }
 
 fn messages(rows: u64, first: u64, last: u64, postgres: bool) -> String {
     let (at, id) = place(rows, postgres);
-    // As long as the evidence of a small mail.
-    let evidence = if postgres { "decode(repeat('00', 900), 'hex')" } else { "zeroblob(900)" };
+    let evidence = evidence(postgres);
     format!(
         "INSERT INTO messages (id, partner_id, reseller_id, organization_id, agent_id, \
              agent_username, thread_id, contact_id, at, sender, size, digest, content_id, \

@@ -3,8 +3,8 @@
 //! `-- --database sqlite` for a part of it.
 //!
 //! The server is `gatepost serve`, a process of its own for each store; the requests come one after
-//! the other on one connection. Messages are rows that the database itself makes up (`fill.rs`),
-//! without raw bytes. It should be flat: a page costs the same however many rows there are.
+//! the other on one connection: of the API (`requests`), then pages of the console (`pages.rs`).
+//! Messages are rows that the database itself makes up (`fill.rs`), without raw bytes. It should be flat: a page costs the same however many rows there are.
 
 #![expect(
     clippy::unwrap_used,
@@ -18,6 +18,7 @@
 
 mod accounts;
 mod fill;
+mod pages;
 mod report;
 #[expect(dead_code, reason = "other measurements need more of it")]
 #[path = "../stage/mod.rs"]
@@ -30,7 +31,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use gatepost::testkit::smtp_client::{Transaction, deliver};
-use reqwest::Client;
+use reqwest::{Client, RequestBuilder};
 use serde_json::Value;
 
 use accounts::Accounts;
@@ -103,9 +104,13 @@ async fn measure(kind: Kind, rows: u64, options: &Options, report: &mut Report) 
     let server = place.serve(GATEPOST, site.dns.addr()).await;
     let base = format!("http://{}/api/v2", server.http);
     let client = Client::new();
-    for (what, path) in requests(&accounts) {
-        if let Some((waits, shown)) = ask(&client, &format!("{base}{path}"), options.requests).await
-        {
+    let of_api = requests(&accounts).into_iter();
+    let of_api =
+        of_api.map(|(what, path)| (what, client.get(format!("{base}{path}")), listed as _));
+    let of_console = pages::requests(&server, &site, &accounts).await.into_iter();
+    let of_console = of_console.map(|(what, request)| (what, request, pages::items as Items));
+    for (what, request, items) in of_api.chain(of_console) {
+        if let Some((waits, shown)) = ask((&what, &request), options.requests, items).await {
             report.lines.push(Line { store: kind.name(), rows, what, waits, shown });
         } else {
             eprintln!("{what}: skipped, this version does not have it");
@@ -147,27 +152,39 @@ fn requests(accounts: &Accounts) -> Vec<(String, String)> {
     found
 }
 
+/// Counts what an answer shows.
+type Items = fn(&[u8]) -> usize;
+
+/// The items of an answer of the API.
+fn listed(answer: &[u8]) -> usize {
+    let items: Value = serde_json::from_slice(answer).unwrap();
+    let list = items.as_object().and_then(|object| object.values().find_map(Value::as_array));
+    items.as_array().or(list).map_or(0, Vec::len)
+}
+
 /// Repeats a request; returns its durations and the number of items in its answer, or `None` if
 /// there is no such operation.
-async fn ask(client: &Client, url: &str, requests: usize) -> Option<(Waits, usize)> {
+async fn ask(
+    (what, request): (&str, &RequestBuilder),
+    requests: usize,
+    items: Items,
+) -> Option<(Waits, usize)> {
     let mut waits = Vec::new();
     let mut shown = 0;
     for number in 0..requests + requests / 10 {
         let begun = Instant::now();
-        let answer = client.get(url).send().await.unwrap();
+        let answer = request.try_clone().unwrap().send().await.unwrap();
         let status = answer.status().as_u16();
         let body = answer.bytes().await.unwrap();
         if status == 404 {
             return None;
         }
-        assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body));
+        assert_eq!(status, 200, "{what}: {}", String::from_utf8_lossy(&body));
         // The first requests fill caches.
         if number >= requests / 10 {
             waits.push(begun.elapsed());
         }
-        let items: Value = serde_json::from_slice(&body).unwrap();
-        let list = items.as_object().and_then(|object| object.values().find_map(Value::as_array));
-        shown = items.as_array().or(list).map_or(0, Vec::len);
+        shown = items(&body);
     }
     Some((Waits::new(waits), shown))
 }

@@ -86,6 +86,7 @@ const DONE: &[(&str, &str)] = &[
     ("erased", "The message is erased. A contact or a room without messages goes with it."),
     ("forgotten", "The contact is erased, with all its messages to this organization."),
     ("ended", "The session is ended: its next click asks for a key."),
+    ("withdrawn", "The link is withdrawn: it opens nothing."),
 ];
 
 /// The parts around a page.

@@ -15,8 +15,9 @@ use super::frame::{Frame, Section};
 use super::table::Console;
 use super::visit::{self, Answer, MAX_SIGN_IN, Pairs, Visit, html, moved, problem_page, told};
 use crate::app::access::need::{Effect, Need, TargetType};
-use crate::app::access::{self, Caller, Denied, SignInFrom, SignedIn, Visitor, token};
+use crate::app::access::{self, Caller, Denied, SignedIn, Visitor, token};
 use crate::domain::clock::Timestamp;
+use crate::domain::console_session::{Browser, ConsoleSession};
 use crate::domain::id::ConsoleSessionId;
 use crate::domain::key::KeyHash;
 use crate::http::error::{Code, Problem};
@@ -155,7 +156,7 @@ pub(super) async fn sign_in(State(console): State<Arc<Console>>, request: Reques
         Ok(arrival) => arrival,
         Err(page) => return page,
     };
-    let (key, from) = (arrival.fields.get("key"), sign_in_from(&arrival));
+    let (key, from) = (arrival.fields.get("key"), browser(&arrival));
     let look_up = console.http.use_cases.access.sign_in(key, from);
     let entry = Entry { hash: token::hash(key), to: arrival.fields.get("to"), wrong: WRONG };
     enter(&console, &arrival, entry, look_up).await
@@ -186,7 +187,8 @@ async fn enter(
         Ok(signed_in) => {
             if let Some(former) = secret_of(console, &arrival.parts.headers) {
                 // Unless the store fails, when it ends by itself.
-                let _ended = console.http.use_cases.access.sign_out(&former).await;
+                let _ended =
+                    console.http.use_cases.access.sign_out(&former, &browser(arrival)).await;
             }
             return entered(console, &signed_in, to);
         }
@@ -201,9 +203,13 @@ async fn enter(
     }
 }
 
-fn sign_in_from(arrival: &Arrival) -> SignInFrom {
+fn browser(arrival: &Arrival) -> Browser {
     let client = arrival.parts.headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
-    SignInFrom { remote: Some(arrival.from), client: client.map(str::to_owned) }
+    Browser {
+        remote: Some(arrival.from),
+        client: client.map(str::to_owned),
+        request: Some(arrival.trace.request()),
+    }
 }
 
 /// Gives the browser its cookie, and leads to the page that was asked for.
@@ -240,7 +246,7 @@ pub(super) async fn sign_out(State(console): State<Arc<Console>>, request: Reque
         let detail = "this button is of another session: open the console again and sign out there";
         return problem_page(&Problem::new(Code::Forbidden, detail), None);
     }
-    if let Err(denied) = console.http.use_cases.access.sign_out(&secret).await {
+    if let Err(denied) = console.http.use_cases.access.sign_out(&secret, &browser(&arrival)).await {
         return problem_page(&denied.into(), None);
     }
     let mut response = moved("/console/sign-in");
@@ -260,7 +266,10 @@ pub(super) async fn ticket(State(console): State<Arc<Console>>, request: Request
         Ok(arrival) => arrival,
         Err(page) => return page,
     };
-    let page = OpenPage { ticket: arrival.fields.get("ticket") };
+    // Anything else, like a key, is not repeated (threats W10).
+    let sent = arrival.fields.get("ticket");
+    let ticket = if token::SESSION.hash(sent).is_some() { sent } else { "" };
+    let page = OpenPage { ticket };
     html(StatusCode::OK, page.render().unwrap_or_default())
 }
 
@@ -272,7 +281,7 @@ pub(super) async fn open(State(console): State<Arc<Console>>, request: Request) 
         Ok(arrival) => arrival,
         Err(page) => return page,
     };
-    let (ticket, from) = (arrival.fields.get("ticket"), sign_in_from(&arrival));
+    let (ticket, from) = (arrival.fields.get("ticket"), browser(&arrival));
     let look_up = console.http.use_cases.access.open_link(ticket, from);
     let entry = Entry { hash: token::SESSION.hash(ticket), to: "", wrong: USED };
     enter(&console, &arrival, entry, look_up).await
@@ -283,6 +292,8 @@ pub(super) async fn open(State(console): State<Arc<Console>>, request: Request) 
 struct SessionsPage {
     frame: Frame,
     sessions: Vec<SessionRow>,
+    /// Links that nobody has opened yet.
+    links: Vec<LinkRow>,
 }
 
 struct SessionRow {
@@ -294,6 +305,14 @@ struct SessionRow {
     client: String,
 }
 
+struct LinkRow {
+    id: String,
+    account: i64,
+    key: String,
+    made: String,
+    ends: String,
+}
+
 /// The account of the page, or the member that visits it and is no administrator: its own sessions
 /// are in its reach.
 fn reach(visit: &Visit) -> i64 {
@@ -302,12 +321,21 @@ fn reach(visit: &Visit) -> i64 {
     own.map_or(visit.account, |member| member.id.get())
 }
 
-/// Lists the sessions in reach.
+/// Lists the sessions in reach, and the links that nobody has opened yet.
 pub(super) async fn list(visit: Visit) -> Result<Answer, Problem> {
     let target = visit.api.target(reach(&visit), READ, NAME).await?;
-    let found = visit.console.http.use_cases.access.sessions(&target).await?;
+    let access = &visit.console.http.use_cases.access;
+    let (found, links) = (access.sessions(&target).await?, access.links(&target).await?);
     let shown = |at: Timestamp| at.to_string();
-    let row = |session: crate::domain::console_session::ConsoleSession| SessionRow {
+    let link = |link: ConsoleSession| LinkRow {
+        id: link.id.0.to_string(),
+        account: link.account.get(),
+        key: link.key.to_string(),
+        made: shown(link.created_at),
+        ends: shown(link.expires_at),
+    };
+    let links = links.into_iter().map(link).collect();
+    let row = |session: ConsoleSession| SessionRow {
         is_own: session.id.0 == visit.session,
         id: session.id.0.to_string(),
         began: shown(session.created_at),
@@ -316,16 +344,20 @@ pub(super) async fn list(visit: Visit) -> Result<Answer, Problem> {
         client: session.client.unwrap_or_default(),
     };
     let sessions = found.into_iter().map(row).collect();
-    Answer::page(&SessionsPage { frame: visit.frame(Section::Sessions).await?, sessions })
+    Answer::page(&SessionsPage { frame: visit.frame(Section::Sessions).await?, sessions, links })
 }
 
-/// Ends one of them.
+/// Ends a session, or withdraws a link.
 pub(super) async fn end(visit: Visit) -> Result<Answer, Problem> {
     let target = visit.api.target(reach(&visit), WRITE, NAME).await?;
-    let id = visit.form.get("session").parse().map_err(|_| Problem::not_found("session"))?;
+    let (what, done) = match visit.form.get("link") {
+        "" => ("session", "ended"),
+        _ => ("link", "withdrawn"),
+    };
+    let id = visit.form.get(what).parse().map_err(|_| Problem::not_found(what))?;
     let access = &visit.console.http.use_cases.access;
     if !access.end_session(&target, ConsoleSessionId(id), visit.api.actor()).await? {
-        return Err(Problem::not_found("session"));
+        return Err(Problem::not_found(what));
     }
-    Ok(visit.see("/sessions", "ended"))
+    Ok(visit.see("/sessions", done))
 }

@@ -41,6 +41,15 @@ pub(super) struct Row {
     pub(super) show: Handler,
     /// Carries out the forms of the page.
     pub(super) change: Option<Handler>,
+    /// Whether the page shows texts of messages, megabytes of them: it takes a place among the
+    /// downloads.
+    pub(super) is_large: bool,
+}
+
+impl Row {
+    const fn large(self) -> Self {
+        Self { is_large: true, ..self }
+    }
 }
 
 /// Where the console is.
@@ -52,6 +61,7 @@ macro_rules! row {
             path: concat!("/console/{account}", $path),
             show: |visit| Box::pin($show(visit)),
             change: row!(@ $($change)?),
+            is_large: false,
         }
     };
     (@) => { None };
@@ -62,9 +72,9 @@ macro_rules! row {
 pub(super) const ROWS: &[Row] = &[
     row!("/live", live::show),
     row!("/live/stream", live::follow),
-    row!("/search", search::show),
+    row!("/search", search::show).large(),
     row!("/verdicts/{id}", verdict::show, verdict::change),
-    row!("/messages/{uuid}", message::show, message::change),
+    row!("/messages/{uuid}", message::show, message::change).large(),
     row!("/messages/{uuid}/raw", message::raw),
     row!("/messages/{uuid}/parts/{filename}", message::part),
     row!("/refused", refused::show),
@@ -80,7 +90,7 @@ pub(super) const ROWS: &[Row] = &[
     row!("/setup", setup::show),
     row!("/system", system::show),
     row!("/rooms", rooms::list),
-    row!("/rooms/{room}", rooms::show, rooms::change),
+    row!("/rooms/{room}", rooms::show, rooms::change).large(),
     row!("/sessions", session::list, session::end),
 ];
 

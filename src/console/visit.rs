@@ -24,7 +24,7 @@ use super::frame::{Frame, ProblemPage, Section};
 use super::session;
 use super::table::{Console, Row};
 use crate::app::access::need::Effect;
-use crate::app::access::{Credential, Denied};
+use crate::app::access::{Credential, Denied, token};
 use crate::http::error::{Code, Problem};
 use crate::http::in_process::{Asked, InProcess};
 use crate::http::passage::auth::Unauthenticated;
@@ -74,7 +74,7 @@ pub(super) enum Answer {
     Html(String),
     /// The page to go to after a change.
     See(String),
-    /// A file of a message.
+    /// A file of a message, or a page that is sent piece by piece.
     File(Response),
 }
 
@@ -155,8 +155,17 @@ pub(super) async fn show(
         Ok(visit) => visit,
         Err(refused) => return refused.answer(&parts),
     };
-    let shown = (row.show)(visit.clone()).await;
+    let shown = show_row(row, &visit).await;
     answer(visit, shown).await
+}
+
+/// Makes the page of a row. A large one waits for its place first.
+async fn show_row(row: &Row, visit: &Visit) -> Result<Answer, Problem> {
+    let place = if row.is_large { Some(visit.api.page_place().await?) } else { None };
+    match ((row.show)(visit.clone()).await?, place) {
+        (Answer::Html(text), Some(place)) => Ok(Answer::File(page(place.answer(text)))),
+        (answer, _) => Ok(answer),
+    }
 }
 
 /// Carries a form out.
@@ -194,7 +203,7 @@ pub(super) async fn change(
     };
     let (status, failed) = (problem.code.status(), problem.clone());
     visit.problem = Some(problem.masked());
-    let shown = (row.show)(visit.clone()).await;
+    let shown = show_row(row, &visit).await;
     let mut again = answer(visit, shown).await;
     if again.status().is_success() {
         *again.status_mut() = status;
@@ -255,7 +264,12 @@ impl Refused {
         match self {
             Self::SignIn => {
                 let whole = parts.extensions.get::<OriginalUri>().map(|uri| uri.0.to_string());
-                let to: String = byte_serialize(whole.unwrap_or_default().as_bytes()).collect();
+                let mut whole = whole.unwrap_or_default();
+                // A key that somebody put into an address is not repeated (threats W10).
+                if token::API.is_in(&whole) {
+                    whole.clear();
+                }
+                let to: String = byte_serialize(whole.as_bytes()).collect();
                 moved(&format!("/console/sign-in?to={to}"))
             }
             Self::Problem(problem) => problem_page(&problem, None),
@@ -340,7 +354,13 @@ pub(super) fn told(mut response: Response, problem: &Problem) -> Response {
 
 pub(super) fn html(status: StatusCode, text: String) -> Response {
     let kind = HeaderValue::from_static("text/html; charset=utf-8");
-    (status, [(CONTENT_TYPE, kind), (CONTENT_SECURITY_POLICY, POLICY)], text).into_response()
+    page((status, [(CONTENT_TYPE, kind)], text).into_response())
+}
+
+/// Adds the policy of a page.
+fn page(mut response: Response) -> Response {
+    response.headers_mut().insert(CONTENT_SECURITY_POLICY, POLICY);
+    response
 }
 
 /// Leads elsewhere by GET (RFC 9110 §15.4.4).

@@ -123,6 +123,8 @@ words! {
         ComputerRemoved = "computer.removed",
         AccessDenied = "access.denied",
         ConsoleLinkCreated = "consoleLink.created",
+        ConsoleLinkWithdrawn = "consoleLink.withdrawn",
+        ConsoleSessionBegun = "consoleSession.begun",
         ConsoleSessionEnded = "consoleSession.ended",
         AgentStaged = "agent.staged",
         AgentPublished = "agent.published",

@@ -2,6 +2,9 @@
 
 use std::net::IpAddr;
 
+use uuid::Uuid;
+
+use super::audit::{Actor, Who};
 use super::clock::Timestamp;
 use super::id::{AccountId, ConsoleSessionId, KeyId, MemberId};
 
@@ -24,4 +27,28 @@ pub struct ConsoleSession {
     pub remote: Option<IpAddr>,
     /// The browser, as it names itself (`User-Agent`).
     pub client: Option<String>,
+}
+
+impl ConsoleSession {
+    /// The actor of what its browser does.
+    pub const fn who(&self) -> Who {
+        Who::Key { key: self.key, account: self.account, member: self.member }
+    }
+}
+
+/// A browser that begins or ends its session.
+#[derive(Clone, Debug, Default)]
+pub struct Browser {
+    pub remote: Option<IpAddr>,
+    /// As it names itself (`User-Agent`).
+    pub client: Option<String>,
+    /// The id in `X-Request-Id`.
+    pub request: Option<Uuid>,
+}
+
+impl Browser {
+    /// The actor for the audit log.
+    pub const fn actor(&self, who: Who) -> Actor {
+        Actor { remote: self.remote, request: self.request, ..Actor::of(who) }
+    }
 }

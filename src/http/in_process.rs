@@ -19,7 +19,9 @@ use crate::app::access::{Caller, Credential, Denied, Target};
 use crate::app::delivery::Waiting;
 use crate::domain::audit::Actor;
 use crate::domain::id::AccountId;
+use crate::http::answer::file;
 use crate::http::error::{Code, Problem};
+use crate::http::limits::downloads::{DownloadPlace, Reader};
 use crate::http::operation::MatchedRequest;
 use crate::http::passage::idempotency::IDEMPOTENCY_KEY;
 use crate::http::passage::observe::Trace;
@@ -36,6 +38,17 @@ pub(crate) struct InProcess {
     pub(crate) caller: Caller,
     actor: Actor,
     credential: Credential,
+}
+
+/// A place among the downloads, for a page that shows texts of messages: it is held in memory as
+/// answers of the API and as a page, and a browser may be slow to take it.
+pub(crate) struct PagePlace(DownloadPlace);
+
+impl PagePlace {
+    /// The page, which holds the place until it is sent.
+    pub(crate) fn answer(self, text: String) -> Response {
+        file::large("text/html; charset=utf-8", text, self.0)
+    }
 }
 
 /// A request of one operation.
@@ -158,6 +171,12 @@ impl InProcess {
     pub(crate) fn place(&self, target: &Target) -> Result<Waiting, Problem> {
         let (key, account) = (self.caller.key.id, self.caller.account.id);
         Ok(self.http.use_cases.events.wait(key, account, &target.scope)?)
+    }
+
+    /// Waits for a place for a large page. Fails with 429 if the key or its account has its share.
+    pub(crate) async fn page_place(&self) -> Result<PagePlace, Problem> {
+        let reader = Reader::Key(self.caller.key.id, self.caller.account.id);
+        self.http.downloads.place(reader).await.map(PagePlace)
     }
 
     /// Performs the request, and reads the answer, which is JSON.

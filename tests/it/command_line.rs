@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use gatepost::app::access::{Access, Denied, SignInFrom};
+use gatepost::app::access::{Access, Denied};
+use gatepost::domain::console_session::Browser;
 use gatepost::rules::Rules;
 use gatepost::run;
 use gatepost::store::{Location, Store};
@@ -156,9 +157,9 @@ async fn a_link_to_the_console_is_made_while_the_store_is_open() {
 async fn opens_once(store: &Store, ticket: &str) {
     let Rules { access, apps, .. } = Rules::defaults().unwrap();
     let access = Access::new(store.clone(), run::system_mint(), &access, Arc::new(apps));
-    let signed_in = access.open_link(ticket, SignInFrom::default()).await.unwrap();
+    let signed_in = access.open_link(ticket, Browser::default()).await.unwrap();
     assert_eq!(signed_in.caller.account.id.get(), 4);
-    let again = access.open_link(ticket, SignInFrom::default()).await;
+    let again = access.open_link(ticket, Browser::default()).await;
     assert!(matches!(again, Err(Denied::NoKey)));
 }
 

@@ -6,7 +6,7 @@ use gatepost::testkit::signer::Signer;
 use serde_json::json;
 
 use crate::support::browser::{Browser, Scheme};
-use crate::support::{TestGateway, letter, letter_between, signed, signer};
+use crate::support::{TestGateway, canary, letter, letter_between, signed, signer};
 
 pub const AGENT: &str = "support@agents.example";
 
@@ -23,6 +23,8 @@ pub async fn sign_in(browser: &Browser, key: &str) {
     browser.find("input[name=key]").await.send_keys(key).await;
     browser.find("button.main").await.click().await;
     browser.wait_for("location.pathname.endsWith('/live')").await;
+    let cookie = browser.cookie("gatepost_console").await.unwrap();
+    canary::note(cookie["value"].as_str().unwrap().as_bytes());
 }
 
 pub async fn accepted(gateway: &TestGateway, raw: &[u8]) {

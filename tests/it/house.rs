@@ -175,7 +175,17 @@ const FOLDERS_OF_THE_API: Folders = &[
     ),
     (
         "in_process.rs",
-        &["error.rs", "verb.rs", "state.rs", "request", "operation.rs", "passage", "table.rs"],
+        &[
+            "error.rs",
+            "verb.rs",
+            "limits",
+            "answer",
+            "state.rs",
+            "request",
+            "operation.rs",
+            "passage",
+            "table.rs",
+        ],
     ),
     (
         "openapi",

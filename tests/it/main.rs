@@ -25,6 +25,7 @@ mod commands;
 mod console;
 mod console_journeys;
 mod console_mail;
+mod console_tour;
 mod contract;
 mod corpus;
 mod cors;

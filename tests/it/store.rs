@@ -28,6 +28,7 @@ mod agents;
 mod apps;
 mod audit;
 mod beside;
+mod console_audit;
 mod console_sessions;
 mod damaged;
 mod deletion;

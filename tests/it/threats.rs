@@ -20,6 +20,7 @@ const LINES: &[(&str, usize)] = &[
     ("E", 15),
     ("H", 13),
     ("K", 19),
+    ("W", 10),
 ];
 
 #[derive(Deserialize)]

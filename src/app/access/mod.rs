@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 pub use caller::{Caller, Target, identity_of};
 pub use credential::Credential;
-pub use sessions::{ConsoleLink, LinkError, SignInFrom, SignedIn, Visitor, csrf, csrf_matches};
+pub use sessions::{ConsoleLink, LinkError, SignedIn, Visitor, csrf, csrf_matches};
 
 use crate::domain::account::{Account, AccountType};
 use crate::domain::clock::{Clock, Timestamp};

@@ -5,7 +5,6 @@
 //! ticket: it is opened once, and becomes a session of a key of its own, whose token nobody learns.
 
 use std::fmt::Write as _;
-use std::net::IpAddr;
 use std::time::Duration;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
@@ -14,7 +13,7 @@ use aws_lc_rs::hmac::{self, HMAC_SHA256};
 use super::{Access, Caller, Denied, Target, token};
 use crate::domain::audit::Actor;
 use crate::domain::clock::Timestamp;
-use crate::domain::console_session::ConsoleSession;
+use crate::domain::console_session::{Browser, ConsoleSession};
 use crate::domain::id::{AccountId, ConsoleSessionId, KeyId};
 use crate::domain::key::{Key, KeyHash, SessionHash};
 use crate::store::{ConsoleSessionHolder, KeyInsertion, NewConsoleLink, StoreError, TicketOpening};
@@ -24,14 +23,6 @@ const MAX_CLIENT: usize = 200;
 
 /// The purpose of the key behind a link.
 const LINK: &str = "console link";
-
-/// The remote address and the browser of a sign-in.
-#[derive(Clone, Debug, Default)]
-pub struct SignInFrom {
-    pub remote: Option<IpAddr>,
-    /// The browser, as it names itself (`User-Agent`).
-    pub client: Option<String>,
-}
 
 /// A new session. Only its browser gets the secret, once.
 pub struct SignedIn {
@@ -78,7 +69,8 @@ pub enum LinkError {
 impl Access {
     /// Signs a browser in with an API key. The session lasts for `session_hours` of `access.toml`,
     /// and no longer than the key.
-    pub async fn sign_in(&self, token: &str, from: SignInFrom) -> Result<SignedIn, Denied> {
+    pub async fn sign_in(&self, token: &str, from: Browser) -> Result<SignedIn, Denied> {
+        let from = bounded(from);
         let caller = self.caller(Some(token)).await?;
         let now = self.clock.now();
         let (key, end) = (&caller.key, now.plus(self.console.session()));
@@ -91,10 +83,11 @@ impl Access {
             created_at: now,
             expires_at: key.expires_at.map_or(end, |key_ends| key_ends.min(end)),
             remote: from.remote,
-            client: from.client.as_deref().map(client),
+            client: from.client.clone(),
         };
         let (secret, hash) = self.new_secret();
-        match self.store.add_console_session(&session, hash, self.console.max_per_key).await? {
+        let (actor, most) = (from.actor(session.who()), self.console.max_per_key);
+        match self.store.add_console_session(&session, hash, most, actor.at(now)).await? {
             true => Ok(SignedIn { session, secret, caller }),
             false => Err(Denied::NoKey),
         }
@@ -119,8 +112,9 @@ impl Access {
     }
 
     /// Ends the session with this secret. Returns whether there was one.
-    pub async fn sign_out(&self, secret: &str) -> Result<bool, Denied> {
-        Ok(self.store.end_own_console_session(hash_of(Some(secret))).await?)
+    pub async fn sign_out(&self, secret: &str, from: &Browser) -> Result<bool, Denied> {
+        let hash = hash_of(Some(secret));
+        Ok(self.store.end_own_console_session(hash, from, self.clock.now()).await?)
     }
 
     /// Returns the open sessions of a member, or of an account, all below it and their members: the
@@ -129,8 +123,14 @@ impl Access {
         Ok(self.store.console_sessions(target.keys(), self.clock.now()).await?)
     }
 
-    /// Ends a session of the target, or a link that is not opened yet. Returns whether there was
-    /// one.
+    /// Returns the links that sign in as this account, or as one below it, and that nobody has
+    /// opened yet: the newest 200.
+    pub async fn links(&self, target: &Target) -> Result<Vec<ConsoleSession>, Denied> {
+        Ok(self.store.console_links(target.keys(), self.clock.now()).await?)
+    }
+
+    /// Ends a session of the target, or withdraws a link that is not opened yet. Returns whether
+    /// there was one.
     pub async fn end_session(
         &self,
         target: &Target,
@@ -195,15 +195,14 @@ impl Access {
 
     /// Signs a browser in by the ticket of a link, once. [`Denied::NoKey`] if the link was opened
     /// before, or has expired, or its key has ended.
-    pub async fn open_link(&self, ticket: &str, from: SignInFrom) -> Result<SignedIn, Denied> {
+    pub async fn open_link(&self, ticket: &str, from: Browser) -> Result<SignedIn, Denied> {
         let now = self.clock.now();
         let (secret, hash) = self.new_secret();
         let opening = TicketOpening {
             ticket: hash_of(Some(ticket)),
             hash,
             expires_at: now.plus(self.console.link_session()),
-            remote: from.remote,
-            client: from.client.as_deref().map(client),
+            browser: bounded(from),
         };
         let found = self.store.open_console_ticket(&opening, now).await?;
         let Visitor { session, caller } = self.visitor(found, now)?;
@@ -225,9 +224,11 @@ fn hash_of(secret: Option<&str>) -> SessionHash {
     SessionHash(hash)
 }
 
-/// Returns as much of a browser's name as is kept.
-fn client(name: &str) -> String {
-    name.chars().filter(|sign| !sign.is_control()).take(MAX_CLIENT).collect()
+/// Returns the browser with as much of its name as is kept.
+fn bounded(browser: Browser) -> Browser {
+    let kept =
+        |name: String| name.chars().filter(|sign| !sign.is_control()).take(MAX_CLIENT).collect();
+    Browser { client: browser.client.map(kept), ..browser }
 }
 
 /// Returns the text that each form of a session must send along: a page of another site cannot know

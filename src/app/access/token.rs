@@ -31,6 +31,11 @@ impl Form {
         (key, hash)
     }
 
+    /// Whether there is such a key in a text, or the beginning of one.
+    pub fn is_in(&self, text: &str) -> bool {
+        text.contains(self.0)
+    }
+
     /// Returns the hash under which the store finds a key; None if the text cannot be a key. A text
     /// of another length is not hashed.
     pub fn hash(&self, key: &str) -> Option<KeyHash> {

@@ -5,12 +5,19 @@ mod figures;
 mod forms;
 mod live;
 mod message;
+mod places;
 mod rights;
 mod session;
 
 use url::form_urlencoded::Serializer;
 
+use super::table::ROWS;
 use crate::http::tests::{House, Reply};
+
+/// The paths of all pages, but the stream, which has no end.
+pub(super) fn rows() -> impl Iterator<Item = &'static str> {
+    ROWS.iter().map(|row| row.path).filter(|path| !path.ends_with("/stream"))
+}
 
 /// A browser that has signed in.
 pub(super) struct Browser<'h> {

@@ -5,6 +5,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::{Browser, field, send, sign_in};
+use crate::domain::audit::Actor;
 use crate::domain::member::Role;
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Verdict;
@@ -158,8 +159,134 @@ async fn a_sign_in_ends_the_session_that_the_browser_had() {
     let lines = format!("Cookie: {}\r\n", former.cookie);
     let entered = send(&house, "POST", "/console/sign-in", &lines, Some(&form)).await;
     assert_eq!(entered.status, 303);
+    let (cookie, _) = entered.headers["set-cookie"].split_once(';').expect("attributes");
+    assert_ne!(cookie, former.cookie, "nobody chooses the secret of a session beforehand");
     let live = format!("/console/{}/live", house.id("agent1"));
     assert_eq!(former.get(&live).await.status, 303);
+    // Nor do two cookies of the name open anything: somebody else may have set one of them.
+    for both in [format!("{cookie}; {}", former.cookie), format!("{cookie}; {cookie}")] {
+        let page = send(&house, "GET", &live, &format!("Cookie: {both}\r\n"), None).await;
+        assert_eq!(page.status, 303);
+    }
+    let page = send(&house, "GET", &live, &format!("Cookie: {cookie}\r\n"), None).await;
+    assert_eq!(page.status, 200);
+}
+
+/// A ticket of a link to the console of this account.
+async fn ticket(house: &House, account: &str) -> String {
+    let access = &house.http.use_cases.access;
+    let link = access.link(house.id(account), 15, &Actor::OPERATOR).await;
+    link.unwrap_or_else(|error| panic!("{error}")).secret
+}
+
+#[tokio::test]
+async fn a_link_that_is_looked_at_is_not_used_up() {
+    let house = House::new().await;
+    let ticket = ticket(&house, "agent1").await;
+    let path = format!("/console/open?ticket={ticket}");
+    for _ in 0..3 {
+        let page = send(&house, "GET", &path, "", None).await;
+        assert_eq!((page.status, page.headers.get("set-cookie")), (200, None));
+        assert_eq!(page.headers["referrer-policy"], "no-referrer", "{page:?}");
+        assert_eq!(field(&page.text(), "ticket"), ticket);
+    }
+    let form = super::encoded(&[("ticket", &ticket)]);
+    let entered = send(&house, "POST", "/console/open", "", Some(&form)).await;
+    assert_eq!(entered.status, 303);
+    let live = format!("/console/{}/live", house.id("agent1"));
+    assert_eq!(entered.headers["location"], live);
+    assert_eq!(send(&house, "POST", "/console/open", "", Some(&form)).await.status, 401);
+}
+
+#[tokio::test]
+async fn a_link_that_nobody_opened_is_listed_and_withdrawn() {
+    let mut house = House::new().await;
+    let ticket = ticket(&house, "agent1").await;
+    let (above, foreign) = (Browser::of(&house, "org1").await, Browser::of(&house, "org2").await);
+    let page = |name: &str| format!("/console/{}/sessions", house.id(name));
+    let shown = above.get(&page("org1")).await.text();
+    let id = field(&shown, "link");
+    assert!(!id.is_empty() && shown.contains("Withdraw") && !shown.contains(&ticket), "{shown}");
+    assert_eq!(field(&foreign.get(&page("org2")).await.text(), "link"), "");
+    assert_eq!(foreign.submit(&page("org2"), &[("link", &id)]).await.status, 404);
+    let withdrawn = above.submit(&page("org1"), &[("link", &id)]).await;
+    assert!(withdrawn.headers["location"].ends_with("?done=withdrawn"), "{withdrawn:?}");
+    assert_eq!(field(&above.get(&page("org1")).await.text(), "link"), "");
+    assert_eq!(above.submit(&page("org1"), &[("link", &id)]).await.status, 404, "it is gone");
+    let form = super::encoded(&[("ticket", &ticket)]);
+    assert_eq!(send(&house, "POST", "/console/open", "", Some(&form)).await.status, 401);
+    // A member who is no administrator sees no link of its organization.
+    let second = self::ticket(&house, "org1").await;
+    house.join("anna", "org1", Role::Member, &[]).await;
+    let anna = Browser::of(&house, "anna").await;
+    let page = format!("/console/{}/sessions", house.id("org1"));
+    let shown = anna.get(&page).await.text();
+    assert!(!shown.contains("Withdraw") && !shown.contains(&second), "{shown}");
+}
+
+#[tokio::test]
+async fn a_browser_is_the_actor_of_its_session_in_the_audit_log() {
+    let house = House::new().await;
+    let browser = Browser::of(&house, "agent1").await;
+    let live = format!("/console/{}/live", house.id("agent1"));
+    let csrf = field(&browser.get(&live).await.text(), "csrf");
+    assert_eq!(browser.post("/console/sign-out", &[("csrf", &csrf)]).await.status, 303);
+    for action in ["consoleSession.begun", "consoleSession.ended"] {
+        let path = format!("/audit?action={action}");
+        let log = house.get("agent1", &path).await.success(200);
+        let entries = log["audit"].as_array().expect("entries");
+        assert_eq!(entries.len(), 1, "{log}");
+        assert_eq!(entries[0]["by"]["accountId"], house.id("agent1").get(), "{log}");
+        assert!(entries[0]["requestId"].is_string(), "{log}");
+        assert_eq!(entries[0]["remoteAddress"], "127.0.0.1", "{log}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_in_an_address_signs_nobody_in_and_is_not_repeated() {
+    let house = House::new().await;
+    let key = house.token("agent1").to_owned();
+    let live = format!("/console/{}/live", house.id("agent1"));
+    for path in [
+        format!("{live}?token={key}"),
+        format!("{live}?key={key}"),
+        format!("/console/{key}/live"),
+        format!("/console?key={key}"),
+        format!("/console/sign-in?key={key}"),
+        format!("/console/open?ticket={key}"),
+    ] {
+        let page = send(&house, "GET", &path, "", None).await;
+        assert!(!page.headers.contains_key("set-cookie"), "{page:?}");
+        let shown = format!("{:?}{}", page.headers, page.text());
+        assert!(!shown.contains(&key), "{path}: {shown}");
+    }
+    for line in [format!("Authorization: Bearer {key}"), format!("Cookie: gatepost_console={key}")]
+    {
+        let page = send(&house, "GET", &live, &format!("{line}\r\n"), None).await;
+        assert_eq!(page.status, 303, "{line}");
+    }
+}
+
+#[tokio::test]
+async fn no_page_loads_anything_from_elsewhere_or_is_framed() {
+    let house = House::new().await;
+    let browser = Browser::of(&house, "agent1").await;
+    let id = house.id("agent1").to_string();
+    let rows = super::rows().map(|path| path.replace("{account}", &id));
+    let open = ["", "/sign-in", "/open?ticket=x", "/nowhere"].map(|path| format!("/console{path}"));
+    for path in rows.chain(open) {
+        let page = browser.get(&path).await;
+        let kind = page.headers.get("content-type").map(String::as_str).unwrap_or_default();
+        if kind.starts_with("text/html") {
+            let policy = &page.headers["content-security-policy"];
+            for rule in ["default-src 'self'", "frame-ancestors 'none'", "form-action 'self'"] {
+                assert!(policy.contains(rule), "{path}: {policy}");
+            }
+            assert!(!policy.contains("unsafe"), "{path}: {policy}");
+        } else {
+            assert_eq!(page.status, 303, "{path}: {page:?}");
+        }
+    }
 }
 
 #[tokio::test]

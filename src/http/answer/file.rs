@@ -31,11 +31,15 @@ pub(in crate::http) fn success(message: &str, fields: Value) -> Response {
     json(StatusCode::OK, Value::Object(envelope).to_string())
 }
 
-/// A response with large JSON text. The text holds its download `place` until it is sent or the
-/// connection ends, whichever is first.
-pub(in crate::http) fn large(text: String, place: DownloadPlace) -> Response {
+/// A response with large text of this type. The text holds its download `place` until it is sent or
+/// the connection ends, whichever is first.
+pub(in crate::http) fn large(
+    content_type: &'static str,
+    text: String,
+    place: DownloadPlace,
+) -> Response {
     let length = (CONTENT_LENGTH, HeaderValue::from(text.len()));
-    let content_type = (CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let content_type = (CONTENT_TYPE, HeaderValue::from_static(content_type));
     let held = Bytes::from_owner(HeldBytes { bytes: text.into_bytes(), _place: place });
     ([content_type, length], stream(held)).into_response()
 }

@@ -1,4 +1,5 @@
-//! Places for responses held whole in memory: originals, attachments, pages, large lists. A
+//! Places for responses held whole in memory: originals, attachments, large lists, pages with texts
+//! of messages. A
 //! response holds its place until the client has taken it, so a slow reader holds one for long. A
 //! key, or a network that opens links, may hold a quarter of all places at a time, an account half.
 
@@ -15,7 +16,7 @@ use crate::http::error::{Code, Problem};
 /// All places, and how many each reader holds or waits for.
 #[derive(Debug)]
 pub(crate) struct Downloads {
-    pub(in crate::http) places: Arc<Semaphore>,
+    pub(crate) places: Arc<Semaphore>,
     taken: Shares<Holder>,
     most: usize,
 }

@@ -59,7 +59,7 @@ impl Trace {
         Self(Arc::new(RequestFacts { request, ..RequestFacts::default() }))
     }
 
-    pub(in crate::http) fn request(&self) -> Uuid {
+    pub(crate) fn request(&self) -> Uuid {
         self.0.request
     }
 

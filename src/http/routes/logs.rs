@@ -93,7 +93,7 @@ impl Answers for Logs {
         match self {
             Self::Page(page, None) => page.response(),
             Self::Page(WithHeaders { answer, headers }, Some(place)) => {
-                let mut response = large(text(&answer)?, place);
+                let mut response = large("application/json", text(&answer)?, place);
                 response.headers_mut().extend(headers);
                 Ok(response)
             }

@@ -32,7 +32,9 @@ impl Reply {
     /// Parses a complete answer to this request.
     pub(crate) fn parse(request: &[u8], octets: &[u8]) -> Self {
         canary::note(request);
-        let made_by = canary::shows(request, octets.starts_with(b"HTTP/1.1 2"));
+        // The console answers a sign-in by leading to a page.
+        let succeeded = octets.starts_with(b"HTTP/1.1 2") || octets.starts_with(b"HTTP/1.1 303");
+        let made_by = canary::shows(request, succeeded);
         canary::keep("answer", octets, made_by);
         let end = octets.windows(4).position(|four| four == b"\r\n\r\n").expect("a header section");
         let head = String::from_utf8(octets[..end].to_vec()).unwrap();

@@ -1,14 +1,12 @@
 //! Sessions of the web console, found by the hash of their secret. A session is bound to an API
 //! key: it is valid only while the key is, and every look-up reads both in one statement.
 
-use std::net::IpAddr;
-
 use super::accounts;
 use super::audit::{self, Note};
 use super::keys::{self, HOLDER_COLUMNS, HOLDERS, KeyHolder, KeyInsertion, RevocableKeys, holder};
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
-use crate::domain::console_session::ConsoleSession;
+use crate::domain::console_session::{Browser, ConsoleSession};
 use crate::domain::id::{ConsoleSessionId, KeyId, MemberId};
 use crate::domain::key::{Key, KeyHash, SessionHash};
 use crate::store::base::Base;
@@ -48,33 +46,47 @@ pub struct TicketOpening {
     /// The hash of the session's own secret.
     pub hash: SessionHash,
     pub expires_at: Timestamp,
-    pub remote: Option<IpAddr>,
-    pub client: Option<String>,
+    pub browser: Browser,
 }
 
 impl Base {
     /// Adds a session, and ends the oldest ones of the same key beyond `most`. Returns false if the
-    /// key was revoked meanwhile. Locks the key: a revocation, or the deletion of the account,
-    /// comes before or behind.
+    /// key was revoked, or its account deleted, meanwhile. Locks the account (`audit::note`), then
+    /// the key: a deletion or a revocation comes before or behind.
     pub async fn add_console_session(
         &self,
         session: &ConsoleSession,
         hash: SessionHash,
         most: u32,
+        act: Act<'_>,
     ) -> Result<bool, StoreError> {
         transact!(self, async |tx| {
+            let (deed, changes) =
+                (Deed::ConsoleSessionBegun, beginning(session.key, session.expires_at));
+            let note = Note::new(session.account, deed, &session.id, &changes);
+            match audit::note(&mut tx, self.mint(), act, note).await {
+                Err(StoreError::NoAccount) => return Ok(false),
+                noted => noted?,
+            }
             if !keys::is_unrevoked(&mut tx, session.key).await? {
                 return Ok(false);
             }
             insert(&mut tx, session, hash).await?;
-            sql("DELETE FROM console_sessions WHERE id IN (
+            let displaced = sql("DELETE FROM console_sessions WHERE id IN (
                      SELECT id FROM console_sessions WHERE key_id = $1
-                     ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3)")
+                     ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3)
+                 RETURNING id")
             .bind(session.key.0)
             .bind(ENDED)
             .bind(i64::from(most))
-            .execute(tx.on())
+            .fetch_all(tx.on())
             .await?;
+            for row in displaced {
+                let id = ConsoleSessionId(Columns { table: TABLE, row: &row }.uuid("id")?);
+                let changes = [Change::gone("keyId", session.key)];
+                let note = Note::new(session.account, Deed::ConsoleSessionEnded, &id, &changes);
+                audit::note(&mut tx, self.mint(), act, note).await?;
+            }
             tx.commit().await?;
             Ok(true)
         })
@@ -126,6 +138,16 @@ impl Base {
         now: Timestamp,
     ) -> Result<Option<ConsoleSessionHolder>, StoreError> {
         transact!(self, async |tx| {
+            let Some(ticket) = with_hash(&mut tx, opening.ticket, true).await? else {
+                return Ok(None);
+            };
+            let actor = opening.browser.actor(ticket.who());
+            let changes = beginning(ticket.key, opening.expires_at);
+            let note = Note::new(ticket.account, Deed::ConsoleSessionBegun, &ticket.id, &changes);
+            match audit::note(&mut tx, self.mint(), actor.at(now), note).await {
+                Err(StoreError::NoAccount) => return Ok(None),
+                noted => noted?,
+            }
             // On PostgreSQL the second of two waits here, and then finds another hash.
             let opened = sql("UPDATE console_sessions
                  SET hash = $1, ticket = 0, created_at = $2, expires_at = $3, remote = $4,
@@ -134,8 +156,8 @@ impl Base {
             .bind(opening.hash.0.as_slice())
             .bind(now)
             .bind(opening.expires_at)
-            .bind(opening.remote.map(|address| address.to_string()))
-            .bind(opening.client.clone())
+            .bind(opening.browser.remote.map(|address| address.to_string()))
+            .bind(opening.browser.client.clone())
             .bind(opening.ticket.0.as_slice())
             .execute(tx.on())
             .await?;
@@ -156,15 +178,32 @@ impl Base {
         revocable: RevocableKeys<'_>,
         now: Timestamp,
     ) -> Result<Vec<ConsoleSession>, StoreError> {
-        let mut query = listing(revocable, now);
-        query.push(" AND ticket = 0 ORDER BY console_sessions.created_at DESC,");
-        query.push(" console_sessions.id DESC LIMIT ").push_value(LISTED);
+        self.listed(listing(revocable, now), false).await
+    }
+
+    /// Returns the tickets of `revocable` keys that can be opened now, the newest first.
+    pub async fn console_links(
+        &self,
+        revocable: RevocableKeys<'_>,
+        now: Timestamp,
+    ) -> Result<Vec<ConsoleSession>, StoreError> {
+        self.listed(listing(revocable, now), true).await
+    }
+
+    async fn listed(
+        &self,
+        mut query: Statement,
+        tickets: bool,
+    ) -> Result<Vec<ConsoleSession>, StoreError> {
+        query.push(" AND ticket = ").push_value(i64::from(tickets));
+        query.push(" ORDER BY console_sessions.created_at DESC, console_sessions.id DESC LIMIT ");
+        query.push_value(LISTED);
         let rows = query.fetch_all(self.reader()).await?;
         rows.iter().map(session).collect()
     }
 
-    /// Ends an open session of a `revocable` key, or a link that is not opened yet, and returns it.
-    /// None if there is none. From the commit on, every gateway refuses it.
+    /// Ends an open session of a `revocable` key, or withdraws a link that is not opened yet, and
+    /// returns it. None if there is none. From the commit on, every gateway refuses it.
     pub async fn end_console_session(
         &self,
         id: ConsoleSessionId,
@@ -176,36 +215,85 @@ impl Base {
             query.push(" AND console_sessions.id = ").push_value(id.0);
             let row = query.fetch_optional(tx.on()).await?;
             let Some(ended) = row.as_ref().map(session).transpose()? else { return Ok(None) };
-            let gone = sql("DELETE FROM console_sessions WHERE id = $1");
-            if gone.bind(id.0).execute(tx.on()).await? == 0 {
+            if !self.end(&mut tx, &ended, act).await? {
                 return Ok(None);
             }
-            let mut changes = vec![Change::gone("keyId", ended.key)];
-            changes.extend(ended.remote.map(|address| Change::gone("remoteAddress", address)));
-            let note = Note::new(ended.account, Deed::ConsoleSessionEnded, &id, &changes);
-            audit::note(&mut tx, self.mint(), act, note).await?;
             tx.commit().await?;
             Ok(Some(ended))
         })
     }
 
     /// Ends the session with this hash, for its own browser. Returns whether there was one.
-    pub async fn end_own_console_session(&self, hash: SessionHash) -> Result<bool, StoreError> {
+    pub async fn end_own_console_session(
+        &self,
+        hash: SessionHash,
+        browser: &Browser,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
         transact!(self, async |tx| {
-            let gone = sql("DELETE FROM console_sessions WHERE hash = $1 AND ticket = 0")
-                .bind(hash.0.as_slice())
-                .execute(tx.on())
-                .await?;
+            let Some(own) = with_hash(&mut tx, hash, false).await? else { return Ok(false) };
+            let actor = browser.actor(own.who());
+            if !self.end(&mut tx, &own, actor.at(now)).await? {
+                return Ok(false);
+            }
             tx.commit().await?;
-            Ok(gone > 0)
+            Ok(true)
         })
     }
+
+    /// Deletes a session or a ticket, with its entry. Returns false if somebody else was faster,
+    /// or opened the ticket: the transaction must be dropped. The account is locked before the row
+    /// is, as its deletion does.
+    async fn end(
+        &self,
+        tx: &mut Transaction,
+        ended: &ConsoleSession,
+        act: Act<'_>,
+    ) -> Result<bool, StoreError> {
+        let deed =
+            if ended.is_ticket { Deed::ConsoleLinkWithdrawn } else { Deed::ConsoleSessionEnded };
+        let mut changes = vec![Change::gone("keyId", ended.key)];
+        changes.extend(ended.remote.map(|address| Change::gone("remoteAddress", address)));
+        let note = Note::new(ended.account, deed, &ended.id, &changes);
+        match audit::note(tx, self.mint(), act, note).await {
+            Err(StoreError::NoAccount) => return Ok(false),
+            noted => noted?,
+        }
+        let gone = sql("DELETE FROM console_sessions WHERE id = $1 AND ticket = $2")
+            .bind(ended.id.0)
+            .bind(i64::from(ended.is_ticket))
+            .execute(tx.on())
+            .await?;
+        Ok(gone > 0)
+    }
+}
+
+const TABLE: &str = "console_sessions";
+
+/// The fields of a session that begins, for the audit log.
+fn beginning(key: KeyId, expires_at: Timestamp) -> [Change; 2] {
+    [Change::made("keyId", key), Change::made("expiresAt", expires_at)]
+}
+
+/// Returns the session, or the ticket, with this hash, whether it is open or not.
+async fn with_hash(
+    tx: &mut Transaction,
+    hash: SessionHash,
+    ticket: bool,
+) -> Result<Option<ConsoleSession>, StoreError> {
+    let mut query = sql("SELECT ");
+    query.push(COLUMNS).push(", ").push(KEY_COLUMNS).push(FROM).push("WHERE ticket = ");
+    query.push_value(i64::from(ticket)).push(" AND console_sessions.hash = ");
+    query.push_value(hash.0.as_slice());
+    let row = query.fetch_optional(tx.on()).await?;
+    row.as_ref().map(session).transpose()
 }
 
 /// The columns that [`session`] reads besides those of its key.
 const COLUMNS: &str = "console_sessions.id AS session_id,
      console_sessions.created_at AS session_created_at,
      console_sessions.expires_at AS session_expires_at, ticket, remote, client";
+const KEY_COLUMNS: &str = "keys.id AS key_id, keys.account_id, member_id";
 
 /// Joins the keys and their holders, and leaves out keys that are not valid.
 const FROM: &str = " FROM console_sessions JOIN keys ON keys.id = console_sessions.key_id ";
@@ -232,7 +320,7 @@ async fn find(
 
 /// Begins a statement with the open sessions of these keys.
 fn listing(revocable: RevocableKeys<'_>, now: Timestamp) -> Statement {
-    let mut query = open(&["keys.id AS key_id, keys.account_id, member_id"], now);
+    let mut query = open(&[KEY_COLUMNS], now);
     match revocable {
         RevocableKeys::All => {}
         RevocableKeys::OfMember(id) => {
@@ -268,7 +356,7 @@ async fn insert(
 }
 
 fn session(row: &Row) -> Result<ConsoleSession, StoreError> {
-    let columns = Columns { table: "console_sessions", row };
+    let columns = Columns { table: TABLE, row };
     Ok(ConsoleSession {
         id: ConsoleSessionId(columns.uuid("session_id")?),
         key: KeyId(columns.uuid("key_id")?),

@@ -258,11 +258,11 @@ async fn every_change_leaves_its_entry(kind: Kind) {
     assert_eq!(second.role, Role::Admin, "somebody must stay");
     assert_eq!(entries().await, before + 6, "an account, a key, two members, two changes");
     before += 6;
-    console_sessions::open_link(&scene.store, &scene.other).await;
-    assert_eq!(entries().await, before + 2, "a key, and its link");
-    before += 2;
+    console_sessions::sign_in(&scene.store, &scene.other, &new).await;
+    assert_eq!(entries().await, before + 4, "a key, its link and its session; a session");
+    before += 4;
     made.extend(["create_account", "insert_key", "insert_member", "add_console_link"]);
-    made.extend(["update_member", "remove_member"]);
+    made.extend(["add_console_session", "update_member", "remove_member"]);
     let who = Who::Key {
         key: KeyId(Uuid::from_u128(9)),
         account: scene.organization.id,

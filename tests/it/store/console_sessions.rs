@@ -1,5 +1,6 @@
 //! Sessions of the web console: bound to a key, opened once from a link, ended within reach.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use gatepost::app::mailbox::retention::Retention;
@@ -7,7 +8,7 @@ use gatepost::app::tenancy::record::account_record;
 use gatepost::domain::account::Account;
 use gatepost::domain::audit::Act;
 use gatepost::domain::clock::{Clock, Timestamp};
-use gatepost::domain::console_session::ConsoleSession;
+use gatepost::domain::console_session::{Browser, ConsoleSession};
 use gatepost::domain::id::{ConsoleSessionId, KeyId};
 use gatepost::domain::key::{Key, KeyHash, SessionHash};
 use gatepost::domain::member::Member;
@@ -16,6 +17,7 @@ use gatepost::store::{
     AuditFilter, KeyInsertion, NamedKey, NewConsoleLink, RevocableKeys, Store, TicketOpening,
 };
 use tokio::task::JoinSet;
+use uuid::Uuid;
 
 use super::keys::{keep, key};
 use super::members::member;
@@ -39,7 +41,7 @@ fn hash(octet: u8) -> SessionHash {
 }
 
 /// A session of this key, from now on.
-fn session(key: &Key, begins: i64, ends: i64) -> ConsoleSession {
+pub fn session(key: &Key, begins: i64, ends: i64) -> ConsoleSession {
     ConsoleSession {
         id: ConsoleSessionId(mint().uuid()),
         key: key.id,
@@ -53,8 +55,23 @@ fn session(key: &Key, begins: i64, ends: i64) -> ConsoleSession {
     }
 }
 
-async fn add(store: &Store, session: &ConsoleSession, octet: u8) -> bool {
-    store.add_console_session(session, hash(octet), MOST).await.unwrap()
+pub async fn add(store: &Store, session: &ConsoleSession, octet: u8) -> bool {
+    add_to(store, session, octet, MOST).await
+}
+
+pub async fn add_to(store: &Store, session: &ConsoleSession, octet: u8, most: u32) -> bool {
+    let actor = browser(session.remote).actor(session.who());
+    let act = actor.at(session.created_at);
+    store.add_console_session(session, hash(octet), most, act).await.unwrap()
+}
+
+fn browser(remote: Option<IpAddr>) -> Browser {
+    Browser { remote, client: None, request: Some(Uuid::from_u128(7)) }
+}
+
+pub async fn sign_out(store: &Store, octet: u8) -> bool {
+    let from = browser(Some("192.0.2.9".parse().unwrap()));
+    store.end_own_console_session(hash(octet), &from, at(6)).await.unwrap()
 }
 
 async fn found(store: &Store, octet: u8, now: i64) -> Option<ConsoleSession> {
@@ -62,7 +79,7 @@ async fn found(store: &Store, octet: u8, now: i64) -> Option<ConsoleSession> {
 }
 
 /// A link of this account under these hashes of 32 times a byte.
-async fn link(store: &Store, account: &Account, octet: u8) -> (Key, ConsoleSession) {
+pub async fn link(store: &Store, account: &Account, octet: u8) -> (Key, ConsoleSession) {
     let key = Key { expires_at: Some(at(90)), ..key(account, None) };
     let ticket =
         ConsoleSession { is_ticket: true, remote: None, client: None, ..session(&key, 0, 30) };
@@ -78,13 +95,15 @@ async fn link(store: &Store, account: &Account, octet: u8) -> (Key, ConsoleSessi
     (key, ticket)
 }
 
-fn opening(ticket: u8, octet: u8) -> TicketOpening {
+pub fn opening(ticket: u8, octet: u8) -> TicketOpening {
     TicketOpening {
         ticket: hash(ticket),
         hash: hash(octet),
         expires_at: at(80),
-        remote: Some("2001:db8::7".parse().unwrap()),
-        client: Some("Browser/2".into()),
+        browser: Browser {
+            client: Some("Browser/2".into()),
+            ..browser(Some("2001:db8::7".parse().unwrap()))
+        },
     }
 }
 
@@ -116,10 +135,10 @@ async fn a_session_is_found_while_it_and_its_key_are_valid(kind: Kind) {
     assert!(!add(&second, &session(&own, 6, 100), 4).await, "and none begins");
     // A browser that signs out ends its own session, once, and no ticket.
     link(store, &scene.agent, 7).await;
-    assert!(second.end_own_console_session(hash(2)).await.unwrap());
+    assert!(sign_out(&second, 2).await);
     assert_eq!(found(store, 2, 6).await, None);
     for octet in [2, 7, 8] {
-        assert!(!store.end_own_console_session(hash(octet)).await.unwrap(), "{octet}");
+        assert!(!sign_out(store, octet).await, "{octet}");
     }
     let tickets = "SELECT COUNT(*) FROM console_sessions WHERE ticket = 1";
     assert_eq!(scene.count(tickets).await, 1);
@@ -232,7 +251,7 @@ async fn a_ticket_opens_nothing_without_its_key(kind: Kind) {
     assert_eq!(scene.count("SELECT COUNT(*) FROM console_sessions").await, 2);
 }
 
-async fn ids(store: &Store, reach: RevocableKeys<'_>, now: i64) -> Vec<ConsoleSessionId> {
+pub async fn ids(store: &Store, reach: RevocableKeys<'_>, now: i64) -> Vec<ConsoleSessionId> {
     let listed = store.console_sessions(reach, at(now)).await.unwrap();
     listed.iter().map(|one| one.id).collect()
 }
@@ -298,11 +317,6 @@ async fn sessions_are_listed_and_ended_within_reach(kind: Kind) {
     assert_eq!(told[0].object, members.to_string());
     let fields: Vec<_> = told[0].changes.iter().map(|one| one.field.as_str()).collect();
     assert_eq!(fields, ["keyId", "remoteAddress"]);
-    // A link that is not opened yet is not listed, and can be ended.
-    let (_, ticket) = link(store, &scene.agent, 9).await;
-    assert_eq!(ids(store, reach, 1).await, [agents]);
-    assert!(store.end_console_session(ticket.id, reach, by(at(2))).await.unwrap().is_some());
-    assert_eq!(store.open_console_ticket(&opening(9, 10), at(2)).await.unwrap(), None);
 }
 
 async fn the_oldest_sessions_of_a_key_end_beyond_the_most(kind: Kind) {
@@ -314,7 +328,7 @@ async fn the_oldest_sessions_of_a_key_end_beyond_the_most(kind: Kind) {
     assert!(add(store, &session(&two, 0, 100), 200).await);
     for octet in 0..5_u8 {
         let new = session(&one, octet.into(), 100);
-        assert!(store.add_console_session(&new, hash(octet), 3).await.unwrap());
+        assert!(add_to(store, &new, octet, 3).await);
     }
     let open = async |octet| found(store, octet, 50).await.is_some();
     let left = [open(0).await, open(1).await, open(2).await, open(3).await, open(4).await];
@@ -388,11 +402,12 @@ pub async fn begin(store: &Store, key: &Key, [open, expired, ticket]: [u8; 3]) {
     assert!(add(store, &unopened, ticket).await);
 }
 
-/// Makes a link of this account, and opens it.
-pub async fn open_link(store: &Store, account: &Account) {
+/// Makes a link of this account and opens it, and signs in with this key.
+pub async fn sign_in(store: &Store, account: &Account, key: &Key) {
     let (_, ticket) = link(store, account, 7).await;
     let opened = store.open_console_ticket(&opening(7, 8), at(0)).await.unwrap();
     assert_eq!(opened.unwrap().session.id, ticket.id);
+    assert!(add(store, &session(key, 0, 9), 9).await);
 }
 
 /// Ends every session that is open.
@@ -408,12 +423,12 @@ pub async fn exercise(scene: &Scene, someone: &Member) {
     let own = key(agent, None);
     keep(store, &own, 210).await;
     add(store, &session(&own, 0, 9), 210).await;
-    let absent = Key { id: KeyId(uuid::Uuid::nil()), ..own.clone() };
+    let absent = Key { id: KeyId(Uuid::nil()), ..own.clone() };
     add(store, &session(&absent, 0, 9), 211).await;
     link(store, organization, 212).await;
     store.open_console_ticket(&opening(212, 213), at(1)).await.unwrap().unwrap();
     found(store, 210, 1).await;
-    let nobodys = ConsoleSessionId(uuid::Uuid::nil());
+    let nobodys = ConsoleSessionId(Uuid::nil());
     for account in [&scene.partner, &scene.reseller, organization, agent] {
         for scope in [subtree(account), subtree(account).only(vec![agent.id])] {
             for reach in [
@@ -422,6 +437,7 @@ pub async fn exercise(scene: &Scene, someone: &Member) {
                 RevocableKeys::InScope(&scope),
             ] {
                 store.console_sessions(reach, at(1)).await.unwrap();
+                store.console_links(reach, at(1)).await.unwrap();
                 store.end_console_session(nobodys, reach, by(at(1))).await.unwrap();
             }
         }
@@ -429,6 +445,6 @@ pub async fn exercise(scene: &Scene, someone: &Member) {
     let listed = store.console_sessions(RevocableKeys::All, at(1)).await.unwrap();
     let ended = store.end_console_session(listed[0].id, RevocableKeys::All, by(at(1))).await;
     assert!(ended.unwrap().is_some());
-    store.end_own_console_session(hash(210)).await.unwrap();
+    sign_out(store, 210).await;
     store.delete_console_sessions(at(99), 9).await.unwrap();
 }

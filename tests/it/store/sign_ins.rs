@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use gatepost::app::access::{
-    Access, Denied, LinkError, SignInFrom, SignedIn, Target, csrf, csrf_matches,
-};
+use gatepost::app::access::{Access, Denied, LinkError, SignedIn, Target, csrf, csrf_matches};
 use gatepost::app::tenancy::Tenancy;
 use gatepost::domain::account::Account;
 use gatepost::domain::audit::Actor;
 use gatepost::domain::clock::{Clock, Timestamp};
+use gatepost::domain::console_session::Browser;
 use gatepost::domain::id::{AccountId, ConsoleSessionId, Mint};
 use gatepost::domain::key::KeyOwner;
 use gatepost::rules::Rules;
@@ -80,9 +79,9 @@ impl Gateway {
     }
 }
 
-fn from() -> SignInFrom {
+fn from() -> Browser {
     let client = Some(format!("Browser\u{7}/1 {}", "ü".repeat(300)));
-    SignInFrom { remote: Some("192.0.2.7".parse().unwrap()), client }
+    Browser { remote: Some("192.0.2.7".parse().unwrap()), client, request: None }
 }
 
 fn target(account: &Account) -> Target {
@@ -119,7 +118,7 @@ async fn a_browser_signs_in_with_a_key_and_out_again(kind: Kind) {
     for wrong in ["", "gps_", &turned, &unknown, &as_key, &token, &format!("{}x", one.secret)] {
         let denied = access.session(Some(wrong)).await;
         assert!(matches!(denied, Err(Denied::NoKey)), "{wrong:?}");
-        assert!(!access.sign_out(wrong).await.unwrap());
+        assert!(!access.sign_out(wrong, &from()).await.unwrap());
     }
     assert!(matches!(access.session(None).await, Err(Denied::NoKey)));
     for wrong in ["", &one.secret, &turned, "gp_x"] {
@@ -135,8 +134,8 @@ async fn a_browser_signs_in_with_a_key_and_out_again(kind: Kind) {
         assert!(!csrf_matches(&one.secret, wrong), "{wrong}");
     }
 
-    assert!(access.sign_out(&one.secret).await.unwrap());
-    assert!(!access.sign_out(&one.secret).await.unwrap());
+    assert!(access.sign_out(&one.secret, &from()).await.unwrap());
+    assert!(!access.sign_out(&one.secret, &from()).await.unwrap());
     assert!(!gateway.is_open(&one).await && gateway.is_open(&two).await);
 }
 
@@ -194,7 +193,7 @@ async fn a_link_signs_one_browser_in(kind: Kind) {
     );
     let denied = two.access.session(Some(&link.secret)).await;
     assert!(matches!(denied, Err(Denied::NoKey)), "a ticket is no session");
-    assert!(!two.access.sign_out(&link.secret).await.unwrap());
+    assert!(!two.access.sign_out(&link.secret, &from()).await.unwrap());
     two.at(10 * MINUTE);
     let (a, b) = tokio::join!(
         one.access.open_link(&link.secret, from()),
@@ -259,6 +258,11 @@ async fn sessions_of_others_are_ended_within_reach(kind: Kind) {
     let theirs = gateway.at(1).sign_in(&of_member).await;
     let (above, next) = (target(&scene.organization), target(&scene.other));
     let member = Target { member: Some(someone), ..above.clone() };
+    let link = access.link(scene.agent.id, 15, &Actor::OPERATOR).await.unwrap();
+    let links = access.links(&above).await.unwrap();
+    assert_eq!(links.iter().map(|one| one.key).collect::<Vec<_>>(), [link.key.id]);
+    assert_eq!(access.links(&next).await.unwrap(), []);
+    assert_eq!(access.links(&member).await.unwrap(), []);
     let sessions = [theirs.session.clone(), mine.session.clone()];
     assert_eq!(access.sessions(&above).await.unwrap(), sessions);
     assert_eq!(access.sessions(&member).await.unwrap(), sessions[..1]);

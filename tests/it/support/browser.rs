@@ -19,6 +19,8 @@ use super::webdriver::{Driver, Element};
 
 /// A phone, a small window, a large one.
 const WIDTHS: [u32; 3] = [400, 1024, 1600];
+/// The width of pictures for documents.
+const PICTURE: u32 = 1440;
 
 /// Ends chromedriver and its browsers, which are one process group, once the test is gone.
 const GUARD: &str = "cat; kill -9 \"-$0\"";
@@ -197,21 +199,34 @@ impl Browser {
     pub async fn faults(&self, scheme: Scheme) -> Vec<String> {
         let mut faults = Vec::new();
         for width in WIDTHS {
-            self.resize(width, 900).await;
-            let found = self.axe().await;
-            faults.extend(found.iter().map(|one| format!("{width} {scheme:?}: {one}")));
-            if self.scrolls_sideways().await {
-                faults.push(format!("{width}: scrolls sideways"));
-            }
-            if let Some(folder) = std::env::var_os("GATEPOST_SCREENSHOTS") {
-                let path = self.run("return location.pathname", &[]).await;
-                let name = path.as_str().unwrap().trim_matches('/').replace(['/', ':'], "-");
-                let file = format!("{name}-{width}-{}.png", scheme.as_str());
-                self.screenshot(&Path::new(&folder).join(file)).await;
-            }
+            let path = self.run("return location.pathname", &[]).await;
+            let name = path.as_str().unwrap().trim_matches('/').replace(['/', ':'], "-");
+            faults.extend(self.faults_at(width, &name, scheme).await);
         }
         faults.extend(self.console_errors().await);
         faults.extend(self.requests_to_others().await);
+        faults
+    }
+
+    /// The faults of the open page at the width of pictures. Leaves a picture under this name as
+    /// [`Self::faults`] does.
+    pub async fn picture(&self, name: &str, scheme: Scheme) -> Vec<String> {
+        let faults = self.faults_at(PICTURE, name, scheme).await;
+        faults.into_iter().map(|fault| format!("{name} {fault}")).collect()
+    }
+
+    async fn faults_at(&self, width: u32, name: &str, scheme: Scheme) -> Vec<String> {
+        self.resize(width, 900).await;
+        let found = self.axe().await;
+        let mut faults: Vec<_> =
+            found.iter().map(|one| format!("{width} {scheme:?}: {one}")).collect();
+        if self.scrolls_sideways().await {
+            faults.push(format!("{width}: scrolls sideways"));
+        }
+        if let Some(folder) = std::env::var_os("GATEPOST_SCREENSHOTS") {
+            let file = format!("{name}-{width}-{}.png", scheme.as_str());
+            self.screenshot(&Path::new(&folder).join(file)).await;
+        }
         faults
     }
 

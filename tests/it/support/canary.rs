@@ -53,7 +53,8 @@ pub fn keep(what: &str, octets: &[u8], made_by: Option<&[u8]>) {
     let thread = std::thread::current();
     let heading = format!("\n== {} {what}\n", thread.name().unwrap_or("?"));
     kept.seen.write_all(heading.as_bytes()).unwrap();
-    let shown = made_by.and_then(|request| new(request, octets)).unwrap_or_default();
+    let made = made_by.and_then(|request| new(request, octets));
+    let shown = made.or_else(|| in_button(octets)).unwrap_or_default();
     if !shown.is_empty() {
         kept.note(&octets[shown.clone()]);
     }
@@ -64,10 +65,18 @@ pub fn keep(what: &str, octets: &[u8], made_by: Option<&[u8]>) {
 /// This request, if its answer may show a key that it made: only a success does.
 pub fn shows(request: &[u8], succeeded: bool) -> Option<&[u8]> {
     let path = request.split(|octet| b"? \r".contains(octet)).nth(1).unwrap_or_default();
-    let makes = ["/tokens", "/webhooks", "/rotate"];
+    // The last two sign in to the console: the answer has the cookie of the session.
+    let makes = ["/tokens", "/webhooks", "/rotate", "/keys", "/console/sign-in", "/console/open"];
     let relay = path.windows(14).any(|some| some == b"/webhookRelay/");
     let makes = relay || makes.iter().any(|end| path.ends_with(end.as_bytes()));
     (succeeded && makes && request.starts_with(b"POST ")).then_some(request)
+}
+
+/// Where the ticket of a link to the console stands in the page with its button, which sends it.
+fn in_button(answer: &[u8]) -> Option<Range<usize>> {
+    const FIELD: &[u8] = b"name=\"ticket\" value=\"gps_";
+    let start = answer.windows(FIELD.len()).position(|some| some == FIELD)? + FIELD.len();
+    secrets(answer).into_iter().find(|secret| secret.start == start)
 }
 
 /// Where the first key stands that is not in the request.
@@ -121,13 +130,14 @@ impl Kept {
     }
 }
 
-/// The random parts of API keys (`gp_` and 43 characters of base64url) and of signing secrets
-/// (`whsec_` and 43 characters of base64 before its `=`).
+/// The random parts of API keys (`gp_` and 43 characters of base64url), of sessions of the console
+/// and links to it (`gps_`), and of signing secrets (`whsec_` and 43 characters of base64 before its
+/// `=`). Inbound keys (`gpi_`) are not sought: the API shows the URL that a provider is given.
 fn secrets(octets: &[u8]) -> Vec<Range<usize>> {
     const LENGTH: usize = 43;
     let is = |octet: u8, more: &[u8]| octet.is_ascii_alphanumeric() || more.contains(&octet);
     let mut found = Vec::new();
-    for (prefix, more) in [(&b"gp_"[..], &b"-_"[..]), (b"whsec_", b"+/")] {
+    for (prefix, more) in [(&b"gp_"[..], &b"-_"[..]), (b"gps_", b"-_"), (b"whsec_", b"+/")] {
         for start in 0..octets.len() {
             if !octets[start..].starts_with(prefix) {
                 continue;
@@ -149,7 +159,17 @@ fn keys_are_found_in_what_is_sent_and_shown() {
     let text = format!("gp_{api}&x=gp_short \"whsec_{signing}=\" gp_{api}");
     let found: Vec<_> = secrets(text.as_bytes()).into_iter().map(|one| &text[one]).collect();
     assert_eq!(found, [&api, &signing, &api]);
-    for request in ["POST /api/v2/webhooks?token=x HTTP/1.1\r\n", "POST http://h/tokens?a=b"] {
+    let console = format!("Cookie: gatepost_console=gps_{api}; gps_short");
+    assert_eq!(secrets(console.as_bytes()).len(), 1);
+    let page = format!("gps_{api} <input name=\"ticket\" value=\"gps_{api}\">");
+    let start = page.rfind(&api).unwrap();
+    assert_eq!(in_button(page.as_bytes()), Some(start..start + api.len()));
+    assert_eq!(in_button(format!("value=\"gps_{api}\"").as_bytes()), None);
+    for request in [
+        "POST /api/v2/webhooks?token=x HTTP/1.1\r\n",
+        "POST http://h/tokens?a=b",
+        "POST /console/sign-in HTTP/1.1\r\n",
+    ] {
         assert_eq!(shows(request.as_bytes(), true), Some(request.as_bytes()));
         assert_eq!(shows(request.as_bytes(), false), None, "an error shows none");
     }
