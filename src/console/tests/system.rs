@@ -1,0 +1,51 @@
+//! System: the gateway itself, on the partner's console alone.
+
+use std::time::Duration;
+
+use super::Browser;
+use crate::domain::reason::Reason;
+use crate::domain::verdict::Verdict;
+use crate::http::tests::House;
+
+#[tokio::test]
+async fn the_partner_sees_the_gateway_with_charts() {
+    let house = House::new().await;
+    let metrics = &house.http.use_cases.system.metrics;
+    for _ in 0..3 {
+        metrics.message(Verdict::Accepted, 2_000, Some("TLSv1.3"), Duration::from_millis(2));
+    }
+    metrics.message(Verdict::Refused(Reason::DkimMissing), 900, None, Duration::from_millis(1));
+    metrics.keep_minute(house.now());
+    let browser = Browser::of(&house, "partner").await;
+    let page = browser.get(&format!("/console/{}/system", house.id("partner"))).await;
+    let text = page.text();
+    assert_eq!(page.status, 200, "{text}");
+    for part in [
+        "<b>4</b>messages in the last 5 minutes",
+        "<b>3</b>SMTP sessions",
+        "certificate of smtp",
+        "dkim_missing",
+        "<figure class=\"plot\"",
+        r##"fill="#000002""##,
+    ] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+    // The policy of pages forbids styles within a page.
+    assert!(!text.contains("style="), "{text}");
+}
+
+#[tokio::test]
+async fn nobody_else_sees_it_and_is_not_led_to_it() {
+    let house = House::new().await;
+    for caller in ["reseller1", "org1", "agent1"] {
+        let browser = Browser::of(&house, caller).await;
+        let at = |page: &str| format!("/console/{}{page}", house.id(caller));
+        let page = browser.get(&at("/system")).await;
+        assert!(matches!(page.status, 400 | 403), "{caller}: {}", page.status);
+        assert!(!page.text().contains("SMTP sessions"), "{caller}");
+        assert!(!browser.get(&at("/live")).await.text().contains("/system"), "{caller}");
+    }
+    let partner = Browser::of(&house, "partner").await;
+    let live = partner.get(&format!("/console/{}/live", house.id("partner"))).await;
+    assert!(live.text().contains(&format!("/console/{}/system", house.id("partner"))));
+}
