@@ -165,7 +165,7 @@ async fn no_message_of_the_corpus_does_anything_on_its_page() {
             })
             .unwrap();
         let Ok(raw) = signer.sign(&message.raw) else { continue };
-        // Some are refused: for their format, for a second From.
+        // Some are refused for their format or a second From; the same one again is a repeat.
         gateway.send("stranger@good.example", &["open@agents.example"], &raw).await;
     }
     let browser = Browser::at(&format!("http://{}", gateway.http)).await;
@@ -179,7 +179,7 @@ async fn no_message_of_the_corpus_does_anything_on_its_page() {
         pages.len(),
         all.len()
     ));
-    assert!(pages.len() >= 300 && framed >= 60, "{} {framed}", pages.len());
+    assert!(pages.len() >= 250 && framed >= 50, "{} {framed}", pages.len());
     browser.finish().await;
     gateway.finish().await;
 }
