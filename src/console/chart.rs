@@ -11,7 +11,7 @@ use plotters_svg::SVGBackend;
 use crate::http::error::Problem;
 
 /// Units of the drawing, which grows with the page.
-const SIZE: (u32, u32) = (720, 150);
+const SIZE: (u32, u32) = (960, 160);
 
 /// Marks of the series, by place: `.plot [fill="#000001"]` in the style sheet.
 const MARKS: [RGBColor; 4] =

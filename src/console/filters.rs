@@ -53,7 +53,8 @@ pub(super) fn bytes(size: &u64, _: &dyn askama::Values) -> askama::Result<String
         1 => "1 byte".to_owned(),
         size @ ..10_000 => format!("{} bytes", thousands(size)),
         size @ ..10_000_000 => format!("{} KB", size / 1_000),
-        size => format!("{} MB", size / 1_000_000),
+        size @ ..10_000_000_000 => format!("{} MB", thousands(size / 1_000_000)),
+        size => format!("{} GB", thousands(size / 1_000_000_000)),
     })
 }
 

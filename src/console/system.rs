@@ -123,7 +123,7 @@ struct Duration<'s> {
 struct SystemPage {
     frame: Frame,
     state: State,
-    /// Messages of the last five whole minutes.
+    /// Messages of the last five minutes, the one under way among them.
     recent: u64,
     minutes: String,
     sizes: String,
@@ -166,6 +166,15 @@ impl Certificate {
         }
     }
 
+    /// The days in words; beyond ten years nobody counts them.
+    fn left(&self, now: &str) -> String {
+        match self.days(now) {
+            3_650.. => "more than 10 years".to_owned(),
+            1 => "1 day".to_owned(),
+            days => format!("{days} days"),
+        }
+    }
+
     fn tone(&self, now: &str) -> &'static str {
         match self.days(now) {
             ..0 => "bad",
@@ -179,15 +188,23 @@ impl Certificate {
 pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     let frame = visit.frame(Section::System).await?;
     let Shown { system: state } = visit.ask(visit.on("getSystem")).await?;
-    let whole = state.minutes.iter().rev().skip(1).take(5);
-    let recent = whole.map(|one| one.accepted + one.refused + one.deferred).sum();
-    let minutes: Vec<_> = state.minutes.iter().map(minute).collect();
+    let last = state.minutes.iter().rev().take(5);
+    let recent = last.map(|one| one.accepted + one.refused + one.deferred).sum();
+    let minutes = minutes(&state);
     let minutes = chart::columns(&minutes, &[Tone::Good, Tone::Bad, Tone::Wait])?;
     let sizes = buckets(&state.sizes, size);
     let attempts = buckets(&state.attempts_to_success, |number| number.to_string());
     let (sizes, attempts) =
         (chart::columns(&sizes, &[Tone::Plain])?, chart::columns(&attempts, &[Tone::Plain])?);
     Answer::page(&SystemPage { frame, state, recent, minutes, sizes, attempts })
+}
+
+/// An hour of minutes, those before the start empty.
+fn minutes(state: &State) -> Vec<Column> {
+    let empty = || Column { label: String::new(), parts: vec![0, 0, 0] };
+    let missing = 61_usize.saturating_sub(state.minutes.len());
+    let before = std::iter::repeat_with(empty).take(missing);
+    before.chain(state.minutes.iter().map(minute)).collect()
 }
 
 fn minute(one: &Minute) -> Column {

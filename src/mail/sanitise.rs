@@ -7,10 +7,12 @@
 //! reopened in every paragraph, and the tree grows with the square of the page. The second is
 //! ammonia, which has a standard parser, with the same lists.
 //!
-//! Nothing is loaded: the only pictures are those that `image` returns.
+//! Nothing is loaded: the only pictures are those that `image` returns. Nothing is hidden: text that
+//! the message hides from people is shown as such.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 use ammonia::{Builder, UrlRelative};
 use url::Url;
@@ -94,14 +96,15 @@ const DEEPEST: usize = 200;
 const MOST_FORMATTING: usize = 16;
 
 /// Returns the page without scripts, external loads and deceptive markup, and without its doctype.
-/// `image` returns `cid:` pictures as `data:` URIs. Returns None if the page has more than `most`
-/// tags or cannot be read.
+/// `image` returns `cid:` pictures as `data:` URIs. Text within `hidden`, which is in order, is
+/// marked. Returns None if the page has more than `most` tags or cannot be read.
 pub(super) fn sanitise(
     html: &str,
     most: usize,
+    hidden: &[Range<usize>],
     image: &mut dyn FnMut(&str) -> Option<String>,
 ) -> Option<String> {
-    let written = written(html, most, image)?;
+    let written = written(html, most, hidden, image)?;
     guarded(|| builder().clean(&written).to_string())
 }
 
@@ -109,9 +112,10 @@ pub(super) fn sanitise(
 pub(super) fn written(
     html: &str,
     most: usize,
+    hidden: &[Range<usize>],
     image: &mut dyn FnMut(&str) -> Option<String>,
 ) -> Option<String> {
-    Writer { out: String::new(), open: Vec::new(), image }.write(html, most)
+    Writer { out: String::new(), open: Vec::new(), hidden, image }.write(html, most)
 }
 
 /// The second allowlist.
@@ -151,11 +155,16 @@ fn target(href: &str) -> Option<String> {
     SCHEMES.contains(&url.scheme()).then(|| url.into())
 }
 
+/// Before text that the message hides.
+const HIDDEN: &str = "<mark title=\"hidden by the message: people do not see it\">";
+
 /// Writes a page anew.
 struct Writer<'i> {
     out: String,
     /// Open elements, innermost last.
     open: Vec<&'static str>,
+    /// Passages still to come that the message hides, as offsets of bytes.
+    hidden: &'i [Range<usize>],
     image: &'i mut dyn FnMut(&str) -> Option<String>,
 }
 
@@ -164,6 +173,12 @@ impl Writer<'_> {
         let (mut pieces, mut start, mut left) = (Pieces::new(html), 0, most);
         while let Some(piece) = pieces.next() {
             match piece {
+                Piece::Text(text) if self.is_hidden(start) && !text.trim_ascii().is_empty() => {
+                    self.shelter();
+                    self.out.push_str(HIDDEN);
+                    self.text(text);
+                    self.out.push_str("</mark>");
+                }
                 Piece::Text(text) => self.text(text),
                 Piece::Open(tag) => {
                     left = left.checked_sub(1)?;
@@ -186,6 +201,14 @@ impl Writer<'_> {
         }
         self.close_from(0);
         Some(self.out)
+    }
+
+    /// Tells whether a piece that begins there is hidden. Pieces come in order.
+    fn is_hidden(&mut self, start: usize) -> bool {
+        while self.hidden.first().is_some_and(|passage| passage.end <= start) {
+            self.hidden = self.hidden.get(1..).unwrap_or_default();
+        }
+        self.hidden.first().is_some_and(|passage| passage.start <= start)
     }
 
     /// Writes text. Entities stay, because a standard parser makes no tag of them.

@@ -23,7 +23,7 @@ async fn the_partner_sees_the_gateway_with_charts() {
     for part in [
         "<b>4</b>messages in the last 5 minutes",
         "<b>3</b>SMTP sessions",
-        "certificate of smtp",
+        "left of the certificate for smtp",
         "dkim_missing",
         "<figure class=\"plot\"",
         r##"fill="#000002""##,

@@ -84,7 +84,7 @@ fn wrong_attribute(element: &str, mut rest: &str) -> Option<String> {
 }
 
 fn clean(html: &str) -> String {
-    let clean = sanitise(html, 20_000, &mut |_| None).unwrap();
+    let clean = sanitise(html, 20_000, &[], &mut |_| None).unwrap();
     assert_eq!(wrong(&clean), None, "{html}\n{clean}");
     clean
 }
@@ -334,7 +334,7 @@ fn nothing_but_rows_and_cells_stands_directly_in_a_table() {
             format!("<table><colgroup>{attack}<tbody>{attack}</td>{attack}"),
             format!("<table><caption>{attack}</caption>{attack}<img alt=x>"),
         ] {
-            let written = written(&html, 20_000, &mut |_| None).unwrap();
+            let written = written(&html, 20_000, &[], &mut |_| None).unwrap();
             assert_eq!(loose(&written), None, "{html}: {written}");
         }
     }
@@ -366,12 +366,12 @@ fn bombs_make_pages_of_bounded_size() {
         ("ampersands", many("&", 100_000)),
         ("lists", many("<ul><li><dl><dd>", 470)),
     ] {
-        assert_eq!(loose(&written(&html, 20_000, &mut |_| None).unwrap()), None, "{what}");
+        assert_eq!(loose(&written(&html, 20_000, &[], &mut |_| None).unwrap()), None, "{what}");
         let clean = clean(&html);
         let most = 6 * html.len() + 200_000;
         assert!(clean.len() < most, "{what}: {} of {}", clean.len(), html.len());
     }
-    assert_eq!(sanitise(&many("<b>", 20_001), 20_000, &mut |_| None), None);
+    assert_eq!(sanitise(&many("<b>", 20_001), 20_000, &[], &mut |_| None), None);
 }
 
 fn message(html: &str) -> String {
@@ -475,4 +475,27 @@ fn every_page_that_is_at_hand_is_clean() {
         }
     }
     assert!(pages > 3 && texts * 50 < pages + 50, "{pages} pages, {texts} as text");
+}
+
+/// Nothing on a page is hidden; text that the message hides from people is marked as such.
+#[test]
+fn hidden_text_is_shown_and_marked() {
+    let mark = "<mark title=\"hidden by the message: people do not see it\">evil</mark>";
+    for (html, wanted) in [
+        ("<p>né</p><p style='display:none'>evil</p><p>b</p>", true),
+        ("<p style='color:#fff;background:#fff'>evil</p>", true),
+        ("<style>.x{display:none}</style>é<p>a<span class=x>evil</span>b", true),
+        ("<table><tr><td hidden>evil</td><td>b</td></tr></table>", true),
+        ("<p>a</p><p>evil</p>", false),
+    ] {
+        let PageContent::Html(page) = shown(html, BOUNDS) else { panic!("{html}") };
+        assert_eq!(wrong(&page), None, "{html}");
+        assert_eq!(page.contains(mark), wanted, "{html}: {page}");
+        assert_eq!(page.matches("<mark").count(), usize::from(wanted), "{html}: {page}");
+        assert!(page.contains("evil"), "{html}: {page}");
+    }
+    // Each of many passages, up to a bound.
+    let many: String = (0..300).map(|at| format!("<p>a{at}</p><p hidden>evil number {at}</p>")).collect();
+    let PageContent::Html(page) = shown(&many, BOUNDS) else { panic!() };
+    assert_eq!((page.matches("<mark").count(), wrong(&page)), (200, None));
 }
