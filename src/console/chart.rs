@@ -2,12 +2,15 @@
 //!
 //! Fills are marks, not colours: the style sheet gives each its colour, in light and dark.
 
+use std::time::Duration;
+
 use plotters::chart::ChartBuilder;
 use plotters::drawing::{DrawingAreaErrorKind, IntoDrawingArea as _};
 use plotters::element::Rectangle;
 use plotters::style::{Color as _, IntoFont as _, RGBColor};
 use plotters_svg::SVGBackend;
 
+use crate::domain::clock::Timestamp;
 use crate::http::error::Problem;
 
 /// Units of the drawing, which grows with the page.
@@ -77,6 +80,27 @@ fn draw(
     area.present()?;
     drop(area);
     Ok(svg)
+}
+
+/// Columns of a chart over time.
+const OVER_TIME: u64 = 48;
+
+/// Returns the columns of this time, of so many parts, all empty.
+pub(super) fn empty_columns(begin: Timestamp, lasts: Duration, parts: usize) -> Vec<Column> {
+    let column = |place: u64| {
+        let began = begin.plus(lasts / 48 * u32::try_from(place).unwrap_or(0)).to_string();
+        // Within a day hours matter, beyond it days.
+        let label = if lasts.as_secs() > 86_400 { began.get(5..10) } else { began.get(11..16) };
+        Column { label: label.unwrap_or_default().to_owned(), parts: vec![0; parts] }
+    };
+    (0..OVER_TIME).map(column).collect()
+}
+
+/// Returns the number of the column of a moment, in Unix milliseconds.
+pub(super) fn place(at: i64, begin: i64, lasts: Duration) -> usize {
+    let step = i64::try_from(lasts.as_millis() / u128::from(OVER_TIME)).unwrap_or(i64::MAX).max(1);
+    let last = usize::try_from(OVER_TIME - 1).unwrap_or(usize::MAX);
+    usize::try_from((at - begin).div_euclid(step)).unwrap_or(0).min(last)
 }
 
 /// Units of a column on the axis.

@@ -3,7 +3,6 @@
 use serde::Deserialize;
 
 use super::filters;
-use super::shapes::Message;
 use super::visit::Visit;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::EventId;
@@ -91,6 +90,13 @@ pub(super) struct Webhook {
     kind: String,
 }
 
+/// A message that announced events.
+pub(super) struct Announcer<'m> {
+    pub(super) agent: i64,
+    pub(super) uuid: &'m str,
+    pub(super) date: &'m str,
+}
+
 /// The events of a message, as far as the caller may see them.
 pub(super) struct Announcements {
     pub(super) events: Vec<Announced>,
@@ -119,10 +125,10 @@ struct Above {
 /// Finds the events of a message and their deliveries, to webhooks of its Agent and of the accounts
 /// above it. No operation of the API filters by message: events are found by their ids, deliveries
 /// by the moment of the message, at which all of them are made.
-pub(super) async fn of_message(visit: &Visit, message: &Message) -> Announcements {
+pub(super) async fn of_message(visit: &Visit, message: &Announcer<'_>) -> Announcements {
     let mut events = events(visit, message).await;
     let mut webhooks = Vec::new();
-    for account in owners(visit, message.to).await {
+    for account in owners(visit, message.agent).await {
         let asked = Asked::of("listWebhooks").on(account);
         let Ok(Webhooks { webhooks: found }) = visit.ask(asked).await else { continue };
         let wanted = found.into_iter().filter(|webhook| KINDS.contains(&webhook.kind.as_str()));
@@ -148,16 +154,16 @@ pub(super) async fn of_message(visit: &Visit, message: &Message) -> Announcement
 }
 
 /// Whether the message announced the event: then both ids differ in the number of the event alone.
-fn is_of(event: &str, message: &Message) -> bool {
+fn is_of(event: &str, message: &Announcer<'_>) -> bool {
     let row = |id: &str| id.parse().ok().map(EventId::row);
-    row(event).is_some_and(|shared| Some(shared) == row(&message.uuid))
+    row(event).is_some_and(|shared| Some(shared) == row(message.uuid))
 }
 
 /// Reads the log from the message on until its events have come, which are side by side.
-async fn events(visit: &Visit, message: &Message) -> Vec<Announced> {
+async fn events(visit: &Visit, message: &Announcer<'_>) -> Vec<Announced> {
     let (mut found, mut after) = (Vec::new(), String::new());
     for _ in 0..PAGES {
-        let asked = Asked::of("listEvents").on(message.to).with("since", &message.date);
+        let asked = Asked::of("listEvents").on(message.agent).with("since", message.date);
         let asked = asked.with("limit", EVENTS).with("after", &after);
         let Ok(Events { events, next, more }) = visit.ask(asked).await else { break };
         let may_go_on = events.last().is_none_or(|last| is_of(&last.id, message));
@@ -189,13 +195,13 @@ async fn owners(visit: &Visit, agent: i64) -> Vec<i64> {
 /// The deliveries of a message to one webhook.
 async fn deliveries(
     visit: &Visit,
-    message: &Message,
+    message: &Announcer<'_>,
     (account, webhook): (i64, &Webhook),
 ) -> Vec<Delivery> {
     let Ok(begin) = message.date.parse::<jiff::Timestamp>() else { return Vec::new() };
     let end = Timestamp::from_millis(begin.as_millisecond().saturating_add(1));
     let asked = Asked::of("listDeliveries").on(account).at(&webhook.id).with("limit", ROWS);
-    let asked = asked.with("since", &message.date).with("until", end);
+    let asked = asked.with("since", message.date).with("until", end);
     let found =
         visit.ask::<Deliveries>(asked).await.map_or_else(|_| Vec::new(), |it| it.deliveries);
     found.into_iter().filter(|delivery| is_of(&delivery.event_id, message)).collect()

@@ -5,7 +5,7 @@ use axum::http::header::{CONTENT_SECURITY_POLICY, HeaderValue};
 use axum::response::Response;
 use serde_json::Value;
 
-use super::deliveries::{self, Announcements};
+use super::deliveries::{self, Announcements, Announcer};
 use super::filters;
 use super::frame::{Frame, Section};
 use super::shapes::{Finding, Message, shown, spelled};
@@ -75,7 +75,8 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     let proofs = message.metadata.get("authentication").and_then(Value::as_object);
     let proofs = proofs.into_iter().flatten().map(|(name, value)| (spelled(name), shown(value)));
     let proofs = proofs.collect();
-    let announced = deliveries::of_message(&visit, &message).await;
+    let announcer = Announcer { agent: message.to, uuid: &message.uuid, date: &message.date };
+    let announced = deliveries::of_message(&visit, &announcer).await;
     let frame = visit.frame(Section::Rooms).await?;
     Answer::page(&MessagePage { frame, message, pieces, findings, html, proofs, announced })
 }

@@ -17,8 +17,6 @@ use crate::http::error::Problem;
 /// Most pages of records that are read of each verdict, and their rows: the newest.
 const PAGES: usize = 3;
 const ROWS: usize = 200;
-/// Columns of the chart, each a part of the period.
-const COLUMNS: u64 = 48;
 
 /// The periods to choose from, in hours.
 const PERIODS: &[Period] = &[
@@ -132,20 +130,11 @@ fn groups(records: &[Record], name: fn(&Record) -> String) -> Vec<Group> {
 
 /// Counts records by part of the period.
 fn columns(records: &[Record], begin: Timestamp, lasts: Duration) -> Vec<Column> {
-    let step = i64::try_from(lasts.as_millis()).unwrap_or(i64::MAX) / 48;
-    let column = |place: u64| {
-        let began = begin.plus(Duration::from_secs(lasts.as_secs() * place / COLUMNS)).to_string();
-        // A day has hours, a longer period has days.
-        let label = if lasts.as_secs() > 86_400 { began.get(5..10) } else { began.get(11..16) };
-        Column { label: label.unwrap_or_default().to_owned(), parts: vec![0] }
-    };
-    let mut columns: Vec<_> = (0..COLUMNS).map(column).collect();
-    let last = columns.len().saturating_sub(1);
+    let mut columns = chart::empty_columns(begin, lasts, 1);
     for record in records {
         let Ok(at) = record.date.parse::<jiff::Timestamp>() else { continue };
-        let place = (at.as_millisecond() - begin.millis()).div_euclid(step);
-        let place = usize::try_from(place).unwrap_or(0).min(last);
-        if let Some(count) = columns.get_mut(place).and_then(|column| column.parts.first_mut()) {
+        let column = columns.get_mut(chart::place(at.as_millisecond(), begin.millis(), lasts));
+        if let Some(count) = column.and_then(|column| column.parts.first_mut()) {
             *count += record.count;
         }
     }

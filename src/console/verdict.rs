@@ -4,9 +4,10 @@ use askama::Template;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::deliveries::{self, Announcements, Announcer};
 use super::filters;
 use super::frame::{Frame, Section};
-use super::shapes::{Step, WholeRecord, shown, spelled};
+use super::shapes::{Record, Step, WholeRecord, shown, spelled};
 use super::visit::{Answer, Visit};
 use crate::domain::reason::{Ground, Reason};
 use crate::http::error::Problem;
@@ -27,6 +28,8 @@ struct Verdict {
     is_senders: bool,
     /// A change of the list that would let the sender in; None where no list decided.
     offer: Option<Offer>,
+    /// The events of the accepted message and their deliveries.
+    announced: Option<Announcements>,
 }
 
 /// A step, as the page shows it.
@@ -117,11 +120,19 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     let Found { intake: mut record } = visit.ask(asked).await?;
     let steps = std::mem::take(&mut record.steps).into_iter().map(Shown::of).collect();
     let offer = offer(&visit, &record).await;
+    let announced = announced(&visit, &record.record).await;
     let reason = record.record.reason.as_deref().and_then(|reason| reason.parse::<Reason>().ok());
     let is_senders =
         reason.is_some_and(|reason| matches!(reason.ground(), Ground::Proof | Ground::Message));
     let frame = visit.frame(Section::Live).await?;
-    Answer::page(&Verdict { frame, record, steps, is_senders, offer })
+    Answer::page(&Verdict { frame, record, steps, is_senders, offer, announced })
+}
+
+/// Finds the events of the message, if one was accepted.
+async fn announced(visit: &Visit, record: &Record) -> Option<Announcements> {
+    let (agent, uuid) = (record.agent_id?, record.message_uuid.as_deref()?);
+    let announcer = Announcer { agent, uuid, date: &record.date };
+    Some(deliveries::of_message(visit, &announcer).await)
 }
 
 /// Adding the sender to the list, and its effect; None unless the list refused the sender, or if

@@ -1,9 +1,12 @@
 //! Webhooks: where events go, what became of each, and what sends them again.
 
+use std::time::Duration;
+
 use askama::Template;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::chart::{self, Column, Tone};
 use super::deliveries::Deliveries;
 use super::filters;
 use super::frame::{Frame, Section};
@@ -17,6 +20,8 @@ use crate::http::error::Problem;
 
 /// Deliveries of a page.
 const ROWS: u32 = 50;
+/// Newest deliveries whose attempts are counted, and waiting ones that are.
+const COUNTED: u32 = 200;
 
 #[derive(Deserialize)]
 struct Listed {
@@ -123,6 +128,18 @@ struct WebhookPage {
     webhook: Webhook,
     list: Deliveries,
     state: String,
+    waiting: Waiting,
+    /// Attempts of the newest deliveries over time: delivered and failed. Empty without any.
+    health: String,
+}
+
+/// The deliveries that wait for an attempt.
+struct Waiting {
+    count: usize,
+    /// Whether there are more, and older ones, than were counted.
+    is_cut: bool,
+    /// How long ago the oldest that was counted was made.
+    oldest: String,
 }
 
 impl WebhookPage {
@@ -145,8 +162,44 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     let asked = visit.on("listDeliveries").at(id).with("limit", ROWS).with("state", &state);
     let list: Deliveries = visit.ask(asked.with("before", visit.query.get("before"))).await?;
     let now = visit.console.http.mint.clock().now();
+    let newest = visit.on("listDeliveries").at(id).with("limit", COUNTED);
+    let pending = newest.clone().with("state", "pending");
+    let (newest, pending): (Deliveries, Deliveries) =
+        (visit.ask(newest).await?, visit.ask(pending).await?);
+    let health = match health(&newest, now) {
+        columns if columns.is_empty() => String::new(),
+        columns => chart::columns(&columns, &[Tone::Good, Tone::Bad])?,
+    };
+    let waiting = Waiting {
+        count: pending.deliveries.len(),
+        is_cut: pending.next.is_some(),
+        oldest: pending.deliveries.last().map(|oldest| oldest.ago(&now)).unwrap_or_default(),
+    };
     let frame = visit.frame(Section::Webhooks).await?;
-    Answer::page(&WebhookPage { frame, now, webhook, list, state })
+    Answer::page(&WebhookPage { frame, now, webhook, list, state, waiting, health })
+}
+
+/// Counts the attempts of these deliveries from the first one to now, by outcome.
+fn health(deliveries: &Deliveries, now: Timestamp) -> Vec<Column> {
+    let attempts = deliveries.deliveries.iter().flat_map(|delivery| &delivery.attempts);
+    let attempts: Vec<(i64, bool)> = attempts
+        .filter_map(|attempt| {
+            let at = attempt.date.parse::<jiff::Timestamp>().ok()?.as_millisecond();
+            let is_good = attempt.status.is_some_and(|status| (200..300).contains(&status));
+            Some((at, is_good))
+        })
+        .collect();
+    let Some(first) = attempts.iter().map(|(at, _)| *at).min() else { return Vec::new() };
+    let lasts = Duration::from_millis(u64::try_from(now.millis() - first).unwrap_or(0));
+    let mut columns = chart::empty_columns(Timestamp::from_millis(first), lasts, 2);
+    for (at, is_good) in attempts {
+        let place = chart::place(at, first, lasts);
+        let column = columns.get_mut(place);
+        if let Some(count) = column.and_then(|one| one.parts.get_mut(usize::from(!is_good))) {
+            *count += 1;
+        }
+    }
+    columns
 }
 
 /// Carries out one of the buttons of a webhook.
@@ -194,7 +247,7 @@ fn since(visit: &Visit) -> Result<String, Problem> {
         .get("hours")
         .parse::<u64>()
         .map_err(|_| Problem::invalid("hours must be a whole number: the time to look back"))?;
-    let lasts = std::time::Duration::from_secs(hours.saturating_mul(3_600));
+    let lasts = Duration::from_secs(hours.saturating_mul(3_600));
     Ok(visit.console.http.mint.clock().now().minus(lasts).to_string())
 }
 

@@ -45,10 +45,13 @@ async fn a_message_shows_its_events_with_the_deliveries_that_the_caller_may_see(
     ] {
         let browser = Browser::of(&house, caller).await;
         let at = |message| format!("/console/{}/messages/{message}", house.id(page));
+        let verdict = format!("/console/{}/verdicts/{}", house.id(page), first.intake);
+        let of_verdict = browser.get(&verdict).await.text();
         let shown = browser.get(&at(first.message)).await;
         assert_eq!(shown.status, 200, "{}", shown.text());
         let text = shown.text();
         let part = events(&text);
+        assert_eq!(events(&of_verdict), part, "{caller}: the verdict and its message");
         for name in ["contact.created", "conversation.started", "email.received"] {
             assert_eq!(
                 part.matches(&format!("<code>{name}</code>")).count(),
@@ -68,6 +71,11 @@ async fn a_message_shows_its_events_with_the_deliveries_that_the_caller_may_see(
         let part = events(&shown);
         assert!(part.contains("<code>conversation.updated</code>"), "{caller}: {part}");
         assert!(!part.contains("418") && part.contains("last: 204"), "{caller}: {part}");
+    }
+    let browser = Browser::of(&house, "org1").await;
+    let shown = browser.get(&format!("/console/{}/webhooks/{of_org}", house.id("org1"))).await;
+    for part in ["1 waiting", "the oldest was made", "class=\"plot\"", r##"fill="#000002""##] {
+        assert!(shown.text().contains(part), "{part} is not in\n{}", shown.text());
     }
     // Nobody is noted as denied for looking at a page.
     let browser = Browser::of(&house, "agent1").await;
