@@ -91,14 +91,17 @@ impl Running {
         self.stores.mail.broken().await
     }
 
-    /// Returns all addresses, as `smtp ADDRESS smtps ADDRESS http ADDRESS metrics ADDRESS acme
-    /// ADDRESS`; `https` in place of `http` if the API is encrypted.
-    pub fn addresses(&self) -> String {
-        let smtps = self.smtps.map(|smtps| format!(" smtps {smtps}")).unwrap_or_default();
+    /// Returns the addresses by their names: `smtp`, `smtps`, `http` or `https`, `metrics`, `acme`.
+    pub fn addresses(&self) -> impl Iterator<Item = (&'static str, SocketAddr)> {
         let api = if self.https { "https" } else { "http" };
-        let acme = self.acme.map(|acme| format!(" acme {acme}")).unwrap_or_default();
-        let metrics = self.metrics.map(|metrics| format!(" metrics {metrics}")).unwrap_or_default();
-        format!("smtp {}{smtps} {api} {}{metrics}{acme}", self.smtp, self.http)
+        let all = [
+            ("smtp", Some(self.smtp)),
+            ("smtps", self.smtps),
+            (api, Some(self.http)),
+            ("metrics", self.metrics),
+            ("acme", self.acme),
+        ];
+        all.into_iter().filter_map(|(name, address)| Some((name, address?)))
     }
 
     /// Reads all certificate files again. If some cannot be used, their old pair stays, and the log

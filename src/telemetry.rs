@@ -2,29 +2,52 @@
 //!
 //! A line is a readable message and dotted fields (`client.address`, `record.id`, `http.status`).
 //! Never logged: keys, inbound keys, webhook secrets, queries of URLs, message content, header
-//! values. `GATEPOST_LOG` sets the level per room (`gatepost=debug`, `gatepost::smtp=trace`).
+//! values. `GATEPOST_LOG` sets the level per room (`gatepost=debug`, `gatepost::smtp=trace`); `serve`
+//! takes it as `--log-filter`, too.
 
 use anstream::{AutoStream, ColorChoice};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::ParseError;
 
 /// The variable that sets the log filter.
 pub const VARIABLE: &str = "GATEPOST_LOG";
 /// The filter without `GATEPOST_LOG`, or if it cannot be parsed.
 const DEFAULT_FILTER: &str = "warn,gatepost=info";
 
+/// A filter that cannot be parsed.
+#[derive(Debug, thiserror::Error)]
+#[error("{text:?} is no filter of the log: {why}; write LEVEL or ROOM=LEVEL, separated by commas")]
+pub struct FilterError {
+    text: String,
+    why: String,
+}
+
 /// Logs only errors, unless `GATEPOST_LOG` says otherwise: for commands whose output is read by
 /// people.
 pub fn quiet() {
-    begin("error", false);
+    begin(of_environment("error"), false);
 }
 
 /// Begins logging; a second call changes nothing.
 pub fn init(json: bool) {
-    begin(DEFAULT_FILTER, json);
+    begin(of_environment(DEFAULT_FILTER), json);
 }
 
-fn begin(default: &str, json: bool) {
-    let filter = EnvFilter::try_from_env(VARIABLE).unwrap_or_else(|_| EnvFilter::new(default));
+/// Begins logging by this filter, or else at this level of our own lines.
+pub fn init_by(filter: Option<&str>, level: Option<&str>, json: bool) -> Result<(), FilterError> {
+    let of_level = level.map(|level| format!("warn,gatepost={level}"));
+    let text = filter.or(of_level.as_deref()).unwrap_or(DEFAULT_FILTER);
+    let filter = EnvFilter::builder().parse(text);
+    let fail = |why: ParseError| FilterError { text: text.to_owned(), why: why.to_string() };
+    begin(filter.map_err(fail)?, json);
+    Ok(())
+}
+
+fn of_environment(default: &str) -> EnvFilter {
+    EnvFilter::try_from_env(VARIABLE).unwrap_or_else(|_| EnvFilter::new(default))
+}
+
+fn begin(filter: EnvFilter, json: bool) {
     let filter = without_contents(filter);
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -5,6 +5,7 @@ mod start_errors;
 use std::process::ExitCode;
 
 use clap::Args;
+use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::start_errors::NamedSettings;
@@ -22,15 +23,23 @@ use crate::tls::{ACME, Paths, acme};
 pub(super) struct Serve {
     #[command(flatten)]
     options: ServeOptions,
-    /// Log JSON lines instead of text
+    /// Log JSON lines instead of text, and say so that the server is ready
     #[arg(long, env = "GATEPOST_LOG_JSON")]
     log_json: bool,
+    /// The least level of the server's own lines in the log [default: info]
+    #[arg(long, env = "GATEPOST_LOG_LEVEL", value_name = "LEVEL",
+          value_parser = ["error", "warn", "info", "debug", "trace"])]
+    log_level: Option<String>,
+    /// Levels by room, such as warn,gatepost::smtp=debug; goes before the level
+    #[arg(long, env = telemetry::VARIABLE, value_name = "FILTER")]
+    log_filter: Option<String>,
 }
 
 impl Serve {
     pub(super) async fn run(self, global: &GlobalArgs) -> Result<ExitCode, Failure> {
-        telemetry::init(self.log_json);
+        telemetry::init_by(self.log_filter.as_deref(), self.log_level.as_deref(), self.log_json)?;
         let options = global.store.with(self.options)?;
+        let (place, public_url) = (place(&options)?, options.public_url()?);
         let grace = options.grace();
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
@@ -40,7 +49,8 @@ impl Serve {
             _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),
             _ = terminate.recv() => return Ok(ExitCode::SUCCESS),
         };
-        say!("gatepost is ready: {}", running.addresses())?;
+        log_start(&running, &place, public_url.is_some_and(|url| url.scheme() == "https"));
+        say!("{}", ready(&running, self.log_json))?;
         let broken = loop {
             tokio::select! {
                 _ = interrupt.recv() => break None,
@@ -50,6 +60,7 @@ impl Serve {
             }
         };
         let in_time = running.stop(grace).await;
+        tracing::info!(in_time, "gatepost has stopped");
         if let Some(broken) = broken {
             return Err(broken.into());
         }
@@ -58,6 +69,42 @@ impl Serve {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Logs what serves and where, and warns of keys that may cross a network in clear.
+fn log_start(running: &Running, place: &StorePlace, is_behind_tls: bool) {
+    let blobs = place.blobs.as_ref().map(ToString::to_string);
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        store = %place.database,
+        blobs,
+        addresses = in_words(running),
+        "gatepost serves"
+    );
+    if !running.https && !is_behind_tls && !running.http.ip().is_loopback() {
+        tracing::warn!(
+            address = %running.http,
+            "the API speaks http beyond this machine, and keys travel in its queries: give \
+             --http-tls-cert and --http-tls-key, or put a proxy with TLS in front and name its \
+             https URL by --public-url"
+        );
+    }
+}
+
+fn in_words(running: &Running) -> String {
+    let words: Vec<_> =
+        running.addresses().map(|(name, address)| format!("{name} {address}")).collect();
+    words.join(" ")
+}
+
+/// The line that says that the server is ready.
+fn ready(running: &Running, json: bool) -> String {
+    if !json {
+        return format!("gatepost is ready: {}", in_words(running));
+    }
+    let addresses = running.addresses().map(|(name, address)| (name.to_owned(), json!(address)));
+    let message = ("message".to_owned(), json!("gatepost is ready"));
+    serde_json::Value::Object([message].into_iter().chain(addresses).collect()).to_string()
 }
 
 async fn start(options: ServeOptions) -> Result<Running, Failure> {

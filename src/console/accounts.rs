@@ -6,12 +6,15 @@ use serde_json::{Value, json};
 
 use super::filters;
 use super::frame::{Frame, Section};
+use super::shapes::Records;
 use super::visit::{Answer, Visit};
+use crate::domain::clock::Timestamp;
 use crate::http::error::Problem;
 use crate::http::in_process::Asked;
 
-/// Accounts of a page.
+/// Accounts of a page; fewer Agents, about each of which three operations are asked.
 const ROWS: u32 = 100;
+const AGENTS: u32 = 20;
 
 /// A page of accounts below one.
 #[derive(Default, Deserialize)]
@@ -34,6 +37,27 @@ struct Account {
     account_type: String,
     active: bool,
     parent_id: Option<i64>,
+    /// Of an Agent in a list.
+    #[serde(skip)]
+    mail: Option<AgentsMail>,
+}
+
+/// The mail of an Agent, as far as the caller may see it.
+struct AgentsMail {
+    addresses: Vec<String>,
+    mode: String,
+    /// When the newest message came in, whatever became of it.
+    last: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Policy {
+    policy: Mode,
+}
+
+#[derive(Deserialize)]
+struct Mode {
+    mode: String,
 }
 
 #[derive(Deserialize)]
@@ -57,6 +81,27 @@ struct AccountsPage {
     below: Below,
     addresses: Vec<Address>,
     words: String,
+    now: Timestamp,
+}
+
+impl AgentsMail {
+    async fn of(visit: &Visit, agent: i64) -> Self {
+        let addresses = visit.ask::<Addresses>(Asked::of("listAddresses").on(agent)).await;
+        let mode = visit.ask::<Policy>(Asked::of("getInboundPolicy").on(agent)).await;
+        let newest = Asked::of("listIntakeRecords").on(agent).with("limit", 1);
+        let newest = visit.ask::<Records>(newest).await.ok();
+        let last = newest.and_then(|records| Some(records.intake.into_iter().next()?.date));
+        let addresses = addresses.map_or_else(|_| Vec::new(), |found| found.addresses);
+        Self {
+            addresses: addresses.into_iter().map(|one| one.address).collect(),
+            mode: mode.map(|found| found.policy.mode).unwrap_or_default(),
+            last,
+        }
+    }
+
+    fn ago(&self, now: &Timestamp) -> String {
+        self.last.as_deref().map(|last| filters::ago(last, *now)).unwrap_or_default()
+    }
 }
 
 /// The accounts directly below a level, with the operations about them.
@@ -111,24 +156,32 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     let account: Account = visit.ask(visit.on("getAccount")).await?;
     let level = level_of(&account.account_type);
     let words = visit.query.get("words").to_owned();
-    let below = match level {
+    let lists_agents = level.is_some_and(|level| level.kind == "account");
+    let rows = if lists_agents { AGENTS } else { ROWS };
+    let mut below = match level {
         None => Below::default(),
         Some(level) if words.is_empty() => {
-            let asked = visit.on(level.list).with("pageSize", ROWS);
+            let asked = visit.on(level.list).with("pageSize", rows);
             visit.ask(asked.with("after", visit.query.get("after"))).await?
         }
         Some(level) => {
             let asked = visit.on("searchAccounts").with("accountType", level.kind);
-            let asked = asked.with("queryText", &words).with("pageSize", ROWS);
+            let asked = asked.with("queryText", &words).with("pageSize", rows);
             visit.ask(asked.with("after", visit.query.get("after"))).await?
         }
     };
+    if lists_agents {
+        for account in &mut below.accounts {
+            account.mail = Some(AgentsMail::of(&visit, account.id).await);
+        }
+    }
     let addresses = match level {
         None => visit.ask::<Addresses>(visit.on("listAddresses")).await?.addresses,
         Some(_) => Vec::new(),
     };
     let frame = visit.frame(Section::Accounts).await?;
-    Answer::page(&AccountsPage { frame, account, level, below, addresses, words })
+    let now = visit.console.http.mint.clock().now();
+    Answer::page(&AccountsPage { frame, account, level, below, addresses, words, now })
 }
 
 /// Carries out one of the buttons.

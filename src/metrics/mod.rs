@@ -89,7 +89,7 @@ impl Metrics {
     }
 
     /// Counts a message by its answer, `took` from its last octet to its reply.
-    pub fn message(&self, verdict: Verdict, bytes: usize, tls: Option<&str>, took: Duration) {
+    pub fn message(&self, verdict: Verdict, bytes: u64, tls: Option<&str>, took: Duration) {
         let Some(figures) = self.figures() else { return };
         let reason = verdict.reason().map_or("", Reason::as_str);
         figures.messages.with_label_values(&[verdict.as_str(), reason]).inc();
@@ -128,7 +128,7 @@ impl Metrics {
     pub fn committed(&self, messages: usize, took: Duration) {
         let Some(figures) = self.figures() else { return };
         figures.commit.observe(took.as_secs_f64());
-        figures.commit_messages.observe(as_f64(messages));
+        figures.commit_messages.observe(as_f64(u64::try_from(messages).unwrap_or(u64::MAX)));
     }
 
     /// Measures the attempt of this number, from 1, to deliver an event that is so old.
@@ -269,7 +269,7 @@ fn lock(history: &Mutex<History>) -> MutexGuard<'_, History> {
 
 /// A count as a value of a histogram; exact below 2^53.
 #[expect(clippy::cast_precision_loss, reason = "histograms count in floating point")]
-fn as_f64(count: usize) -> f64 {
+fn as_f64(count: u64) -> f64 {
     count as f64
 }
 

@@ -138,20 +138,29 @@ pub fn prepare(claim: &Claim, at: Timestamp, rules: &PayloadRules, links: &Links
     Request { headers, body }
 }
 
-/// Logs an attempt, without the URL (its query may hold a secret), the body or the response.
+/// Logs an attempt, at warn if it failed: without the URL (its query may hold a secret), the body or the response.
 fn log(claim: &Claim, attempt: &Attempt, outcome: Outcome) {
-    tracing::info!(
-        delivery.id = %claim.delivery,
-        destination.id = %claim.destination.id,
-        event.id = %claim.event.id,
-        event.name = %claim.event.name,
-        attempt.number = claim.attempts.saturating_add(1),
-        http.status = attempt.status,
-        latency_ms = attempt.latency_ms,
-        outcome = outcome::word(outcome),
-        error = attempt.error.as_deref(),
-        "webhook attempt ended"
-    );
+    /// A level is a constant of its line.
+    macro_rules! line {
+        ($level:ident) => {
+            tracing::$level!(
+                delivery.id = %claim.delivery,
+                destination.id = %claim.destination.id,
+                event.id = %claim.event.id,
+                event.name = %claim.event.name,
+                attempt.number = claim.attempts.saturating_add(1),
+                http.status = attempt.status,
+                latency_ms = attempt.latency_ms,
+                outcome = outcome::word(outcome),
+                error = attempt.error.as_deref(),
+                "webhook attempt ended"
+            )
+        };
+    }
+    match outcome {
+        Outcome::Delivered => line!(info),
+        Outcome::RetryAt(_) | Outcome::Exhausted | Outcome::Gone => line!(warn),
+    }
 }
 
 #[cfg(test)]

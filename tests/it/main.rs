@@ -47,6 +47,7 @@ mod house;
 mod https;
 mod international;
 mod limits;
+mod log;
 mod loops;
 mod machines;
 #[cfg(feature = "mailin")]

@@ -32,12 +32,14 @@ mod step;
 mod thread;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
 use tracing::{error, info};
 
 use crate::domain::address::Address;
+use crate::domain::evidence::count;
 use crate::domain::id::{IntakeId, MessageId, Mint};
 use crate::domain::policy::Proof;
 use crate::domain::ports::{Client, Envelope, Intake, IntakeReply, Recipient, Wake};
@@ -145,10 +147,12 @@ impl Gateway {
         }
     }
 
-    /// Counts a message that was answered.
-    fn measure(&self, envelope: &Envelope, bytes: usize, reason: Option<Reason>, began: Instant) {
-        let tls = envelope.client.tls.as_ref().map(|tls| tls.version.as_str());
-        self.metrics.message(Verdict::of(reason), bytes, tls, began.elapsed());
+    /// Counts and logs a message that was answered.
+    fn answered(&self, envelope: &Envelope, bytes: u64, reply: &IntakeReply, began: Instant) {
+        let (tls, took) = (envelope.client.tls.as_ref(), began.elapsed());
+        let tls = tls.map(|tls| tls.version.as_str());
+        self.metrics.message(Verdict::of(reply.reason), bytes, tls, took);
+        log(envelope, bytes, reply, took);
     }
 
     /// Returns the reply after a refusal was counted, or could not be.
@@ -214,7 +218,6 @@ impl Gateway {
             }
             if judgement.commit.intakes.iter().all(|intake| intake.accepted.is_none()) {
                 self.store.note(&judgement.commit).await?;
-                log(envelope, &judgement.answer, 0);
                 return Ok(judgement.answer);
             }
             // An error gives nothing back: the commit may have been written.
@@ -229,7 +232,6 @@ impl Gateway {
                     self.wake.wake();
                     let again = is_repeat(&judgement.commit, &earlier);
                     let answer = IntakeReply { again, ..judgement.answer };
-                    log(envelope, &answer, earlier.iter().flatten().count());
                     return Ok(answer);
                 }
             }
@@ -274,7 +276,7 @@ impl Intake for Gateway {
         let began = Instant::now();
         let taken = self.take_in(&envelope, &raw).await;
         let reply = taken.unwrap_or_else(|error| self.trouble(&error));
-        self.measure(&envelope, raw.len(), reply.reason, began);
+        self.answered(&envelope, count(raw.len()), &reply, began);
         reply
     }
 
@@ -290,7 +292,7 @@ impl Intake for Gateway {
         let began = Instant::now();
         let recorded = self.record_refusal(&envelope, refused).await;
         let reply = recorded.unwrap_or_else(|error| self.trouble(&error));
-        self.measure(&envelope, usize::try_from(size).unwrap_or(usize::MAX), reply.reason, began);
+        self.answered(&envelope, size, &reply, began);
         reply
     }
 }
@@ -306,13 +308,18 @@ const fn unavailable() -> IntakeReply {
     IntakeReply { reason: Some(Reason::StoreUnavailable), detail: None, record: None, again: false }
 }
 
-fn log(envelope: &Envelope, answer: &IntakeReply, repeated: usize) {
+/// Logs the answer to a message: one line for each.
+fn log(envelope: &Envelope, bytes: u64, reply: &IntakeReply, took: Duration) {
     info!(
-        client.address = %envelope.client.address,
+        outcome = Verdict::of(reply.reason).as_str(),
+        reason = reply.reason.map(Reason::as_str),
+        record.id = reply.record.map(|id| id.to_string()),
+        agent.id = envelope.recipients.first().map(|recipient| recipient.agent.get()),
         recipients = envelope.recipients.len(),
-        reason = answer.reason.map_or("accepted", Reason::as_str),
-        record.id = answer.record.map(|id| id.to_string()),
-        repeated,
+        client.address = %envelope.client.address,
+        bytes,
+        took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        again = reply.again,
         "message decided"
     );
 }

@@ -170,15 +170,33 @@ impl Server {
         {
             std::os::unix::fs::symlink(kept, log).unwrap();
         }
+        let arguments = [arguments, &["--http", "127.0.0.1:0"]].concat();
+        Self::start_logging_at(data, dns, &arguments, log).await
+    }
+
+    /// Starts with these arguments, of which one is the address of the API; appends its log to
+    /// `log`.
+    pub async fn start_logging_at(
+        data: &Path,
+        dns: SocketAddr,
+        arguments: &[&str],
+        log: &Path,
+    ) -> Self {
         let log = File::options().create(true).append(true).open(log).unwrap();
         let mut server = Command::new(GATEPOST);
         server.arg("serve").arg("--data").arg(data).args(arguments).current_dir(data).stderr(log);
-        Self::ready(server, dns).await
+        Self::ready_where_it_says(server, dns).await
     }
 
     async fn ready(mut command: Command, dns: SocketAddr) -> Self {
+        command.args(["--http", "127.0.0.1:0"]);
+        Self::ready_where_it_says(command, dns).await
+    }
+
+    /// Starts a server that has the address of its API already.
+    async fn ready_where_it_says(mut command: Command, dns: SocketAddr) -> Self {
         let mut child = command
-            .args(["--smtp", "127.0.0.1:0", "--http", "127.0.0.1:0"])
+            .args(["--smtp", "127.0.0.1:0"])
             .args(["--hostname", "mx.agents.example", "--egress-allow", "127.0.0.0/8"])
             .args(["--dns", &dns.to_string()])
             .stdin(Stdio::null())
@@ -197,8 +215,11 @@ impl Server {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let ready = timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap();
         let ready = ready.expect("the server ended before it was ready");
+        // JSON has the same words between its marks.
+        let words: Vec<&str> =
+            ready.split([' ', '{', '}', ',', '"']).filter(|word| word.len() > 1).collect();
         let after = |named: &[&str]| -> SocketAddr {
-            let mut words = ready.split_whitespace().skip_while(|word| !named.contains(word));
+            let mut words = words.iter().skip_while(|word| !named.contains(word));
             words.nth(1).unwrap().parse().unwrap()
         };
         let (smtp, http) = (after(&["smtp"]), after(&["http", "https"]));

@@ -1,0 +1,101 @@
+//! The log of a server: what an operator finds in it, and how it is set.
+
+use gatepost::run::rules as all_rules;
+use gatepost::store::Location;
+use gatepost::testkit::receiver::Reply;
+use gatepost::testkit::smtp_client::{Transaction, deliver};
+use serde_json::{Value, json};
+
+use crate::support::process::{Server, failing};
+use crate::support::site::Site;
+use crate::support::{PATIENCE, signed};
+
+const TO: &str = "support@agents.example";
+
+fn lines(log: &str, message: &str) -> Vec<Value> {
+    let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let fields = lines.map(|line| {
+        let mut fields = line["fields"].clone();
+        fields["level"] = line["level"].clone();
+        fields
+    });
+    fields.filter(|fields| fields["message"] == message).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_attempts_start_and_end_have_a_line_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("store");
+    let site = Site::build(&Location::Folder(data.clone()), &all_rules(None).unwrap()).await;
+    site.leave_store().await;
+    site.receiver.script([Reply::status(500)]);
+    let log = folder.path().join("log");
+    let arguments = ["--log-json", "--log-level", "info"];
+    let server = Server::start_logging(&data, site.dns.addr(), &arguments, &log).await;
+    let said: Value = serde_json::from_str(&server.said).unwrap();
+    assert_eq!(said["message"], "gatepost is ready");
+    assert_eq!(said["smtp"], json!(server.smtp));
+    let send = async |from: &str, raw: &[u8]| {
+        let to = [TO.to_owned()];
+        let sent = Transaction { helo: "client.example", from, to: &to, raw };
+        deliver(server.smtp, &sent).await.unwrap().accepted()
+    };
+    assert!(send("alice@good.example", &signed("canary-subject")).await);
+    assert!(!send("eve@evil.example", b"From: eve@evil.example\r\n\r\ncanary-text\r\n").await);
+    site.receiver.wait_for(1, PATIENCE).await.unwrap();
+    assert_eq!(server.terminate().await, 0);
+
+    let log = std::fs::read_to_string(log).unwrap();
+    let decided = lines(&log, "message decided");
+    let outcomes: Vec<_> = decided.iter().map(|line| &line["outcome"]).collect();
+    assert_eq!(outcomes, ["accepted", "refused"], "{log}");
+    assert_eq!(decided[1]["reason"], "dkim_missing");
+    for line in &decided {
+        assert_eq!(line["level"], "INFO");
+        let names = ["record.id", "agent.id", "bytes", "took_ms", "recipients", "client.address"];
+        for name in names {
+            assert!(!line[name].is_null(), "{name} is not in {line}");
+        }
+    }
+    let attempts = lines(&log, "webhook attempt ended");
+    assert_eq!((&attempts[0]["level"], &attempts[0]["http.status"]), (&json!("WARN"), &json!(500)));
+    let serves = lines(&log, "gatepost serves");
+    assert_eq!(serves[0]["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(serves[0]["store"], data.to_str().unwrap());
+    assert_eq!(lines(&log, "gatepost has stopped").len(), 1);
+    for canary in ["canary", &site.key, &site.secret] {
+        assert!(!log.contains(canary), "{canary} is in the log");
+    }
+    site.finish().await;
+}
+
+/// An API in clear is for this machine, or behind a proxy with TLS that the settings name.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_in_clear_beyond_the_machine_is_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("store");
+    let site = Site::build(&Location::Folder(data.clone()), &all_rules(None).unwrap()).await;
+    site.leave_store().await;
+    for (arguments, warned) in [
+        (&["--http", "0.0.0.0:0"][..], true),
+        (&["--http", "0.0.0.0:0", "--public-url", "https://api.example"], false),
+        (&["--http", "127.0.0.1:0"], false),
+    ] {
+        let log = folder.path().join("log");
+        let arguments = [&["--log-json"], arguments].concat();
+        let server = Server::start_logging_at(&data, site.dns.addr(), &arguments, &log).await;
+        assert_eq!(server.terminate().await, 0);
+        let text = std::fs::read_to_string(&log).unwrap();
+        assert_eq!(text.contains("beyond this machine"), warned, "{arguments:?}: {text}");
+        std::fs::remove_file(&log).unwrap();
+    }
+    site.finish().await;
+}
+
+#[tokio::test]
+async fn a_filter_that_is_none_is_refused_with_an_example() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = failing(folder.path(), &["serve", "--log-filter", "gatepost=loud"]).await;
+    assert!(said.contains("\"gatepost=loud\" is no filter of the log"), "{said}");
+    assert!(said.contains("ROOM=LEVEL"), "{said}");
+}
