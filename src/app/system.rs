@@ -1,18 +1,18 @@
 //! The state of this gateway, for those who operate it: the gauges of its metrics, and the minutes
 //! of the page System. Nothing of a tenant is in it.
 //!
-//! Gauges are read when somebody asks, at most once a second for all who ask together; a store that
-//! does not answer leaves its gauges as they were. Lock: the last reading, held while the store is
-//! read, within a deadline.
+//! Gauges are read when somebody asks, at most once a second for all who ask together. Lock: the last
+//! reading, held while the store is read, within a deadline.
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Mutex;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::domain::clock::{Clock, Timestamp};
+use crate::domain::evidence::count;
 use crate::domain::repeats::{LogCause, Repeats};
 use crate::metrics::{Gauges, Metrics, MetricsError};
 use crate::store::{Store, StoreError};
@@ -20,15 +20,15 @@ use crate::store::{Store, StoreError};
 /// How long a reading is shown.
 const FRESH: Duration = Duration::from_secs(1);
 /// Longest wait for the store.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The work of the front end for mail.
+/// The work of the front end for mail; None where it does not know.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MailLoad {
     /// Open sessions.
-    pub sessions: usize,
+    pub sessions: Option<usize>,
     /// Bytes reserved for messages under way.
-    pub memory_bytes: usize,
+    pub memory_bytes: Option<usize>,
 }
 
 /// A certificate in use: its listener, and how to read its end.
@@ -64,7 +64,8 @@ impl System {
         self.started
     }
 
-    /// Returns the gauges, read at most a second ago.
+    /// Returns the gauges, read at most a second ago. A figure that the store does not tell in time
+    /// is None.
     pub async fn gauges(&self) -> Gauges {
         let mut last = self.last.lock().await;
         let now = self.clock.steady();
@@ -73,48 +74,51 @@ impl System {
         {
             return gauges.clone();
         }
-        let earlier = last.as_ref().map(|(_, gauges)| gauges.clone()).unwrap_or_default();
-        let gauges = self.read(earlier).await;
+        let gauges = self.read().await;
         self.metrics.set(&gauges);
-        *last = Some((now, gauges.clone()));
+        // As of the end: those who waited for a slow store need not ask it again, one by one.
+        *last = Some((self.clock.steady(), gauges.clone()));
         gauges
     }
 
-    async fn read(&self, earlier: Gauges) -> Gauges {
+    async fn read(&self) -> Gauges {
         let load = (self.parts.load)();
         let connections = self.store.open_connections();
+        let (backlog, free, gateways) = tokio::join!(
+            self.in_time(self.store.backlog()),
+            self.in_time(self.store.free_space()),
+            self.in_time(self.store.living_gateways()),
+        );
+        let overdue = backlog.map(|backlog| {
+            let overdue = backlog.due.map(|due| self.clock.steady().millis() - due.millis());
+            Duration::from_millis(u64::try_from(overdue.unwrap_or(0)).unwrap_or(0))
+        });
         let end = |(listener, end): &CertificateEnd| (*listener, end());
-        let own = Gauges {
-            sessions: load.sessions,
-            memory_bytes: load.memory_bytes,
+        Gauges {
+            sessions: load.sessions.map(count),
+            memory_bytes: load.memory_bytes.map(count),
+            waiting_deliveries: backlog.and_then(|found| u64::try_from(found.waiting).ok()),
+            overdue,
+            free_bytes: free.flatten(),
             certificates: self.parts.certificates.iter().map(end).collect(),
+            gateways: gateways.and_then(|found| u64::try_from(found).ok()),
             connections: connections.all,
             idle_connections: connections.idle,
-            ..earlier
-        };
-        let stored = tokio::time::timeout(PATIENCE, self.read_store(own.clone())).await;
-        match stored.unwrap_or(Err(StoreError::TooSlow)) {
-            Ok(gauges) => gauges,
-            Err(error) => {
-                if let Some(left_out) = self.repeats.due(LogCause::Gauges) {
-                    let error = &error as &dyn std::error::Error;
-                    tracing::warn!(error, left_out, "cannot read the gauges of the store");
-                }
-                own
-            }
         }
     }
 
-    async fn read_store(&self, own: Gauges) -> Result<Gauges, StoreError> {
-        let backlog = self.store.backlog().await?;
-        let overdue = backlog.due.map_or(0, |due| self.clock.steady().millis() - due.millis());
-        Ok(Gauges {
-            waiting_deliveries: u64::try_from(backlog.waiting).unwrap_or(0),
-            overdue: Duration::from_millis(u64::try_from(overdue).unwrap_or(0)),
-            free_bytes: self.store.free_space().await?,
-            gateways: usize::try_from(self.store.living_gateways().await?).unwrap_or(0),
-            ..own
-        })
+    /// Waits for a reading of the store; None if it fails, or takes too long.
+    async fn in_time<T>(&self, reading: impl Future<Output = Result<T, StoreError>>) -> Option<T> {
+        let read = timeout(PATIENCE, reading).await.unwrap_or(Err(StoreError::TooSlow));
+        let error = match read {
+            Ok(read) => return Some(read),
+            Err(error) => error,
+        };
+        if let Some(left_out) = self.repeats.due(LogCause::Gauges) {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, left_out, "cannot read the gauges of the store");
+        }
+        None
     }
 
     /// Returns all metrics as text of Prometheus.

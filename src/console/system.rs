@@ -18,14 +18,14 @@ struct State {
     started_at: String,
     date: String,
     checks: Vec<Check>,
-    sessions: u64,
-    message_memory_bytes: u64,
+    sessions: Option<u64>,
+    message_memory_bytes: Option<u64>,
     free_bytes: Option<u64>,
-    gateways: u64,
+    gateways: Option<u64>,
     connections: u64,
     idle_connections: u64,
-    waiting_deliveries: u64,
-    overdue_ms: u64,
+    waiting_deliveries: Option<u64>,
+    overdue_ms: Option<u64>,
     certificates: Vec<Certificate>,
     durations: Durations,
     minutes: Vec<Minute>,
@@ -142,11 +142,19 @@ impl SystemPage {
         ]
     }
 
+    /// How long the first delivery has been due, in microseconds.
+    fn overdue(&self) -> Option<u64> {
+        self.state.overdue_ms.filter(|millis| *millis > 0).map(|millis| millis * 1_000)
+    }
+
     /// How long the gateway has run.
     fn up(&self) -> String {
         let now: Option<jiff::Timestamp> = self.state.date.parse().ok();
         let now = now.map_or(0, jiff::Timestamp::as_millisecond);
-        filters::ago(&self.state.started_at, Timestamp::from_millis(now))
+        match filters::ago(&self.state.started_at, Timestamp::from_millis(now)).as_str() {
+            "now" => "less than a second".to_owned(),
+            up => up.to_owned(),
+        }
     }
 }
 
@@ -171,7 +179,8 @@ impl Certificate {
         match self.days(now) {
             3_650.. => "more than 10 years".to_owned(),
             1 => "1 day".to_owned(),
-            days => format!("{days} days"),
+            days @ 0.. => format!("{days} days"),
+            _ => "nothing".to_owned(),
         }
     }
 

@@ -37,6 +37,23 @@ pub(super) struct Link {
     pub(super) span: Span,
 }
 
+/// Returns where the pieces of text begin that people do not see, as offsets of bytes, in order. As
+/// far as styles and elements are read.
+pub(super) fn hidden_pieces(html: &str) -> Vec<usize> {
+    let mut reader = Reader::begin(html, 0, 0, &|_, _| false);
+    let (mut pieces, mut start, mut hidden) = (Pieces::new(html), 0, Vec::new());
+    while let Some(piece) = pieces.next() {
+        let span = Span { start, end: pieces.at() };
+        let is_hidden = || reader.open.look().hidden_by().is_some_and(|how| how != "head");
+        if matches!(piece, Piece::Text(_)) && is_hidden() {
+            hidden.push(start);
+        }
+        reader.piece(piece, span);
+        start = pieces.at();
+    }
+    hidden
+}
+
 /// Reads `html`. Keeps at most `max_text` bytes of text, and at most `max_notes` hidden passages of
 /// each kind and `max_notes` links. `is_notable` selects the links.
 pub(super) fn read(
@@ -45,40 +62,11 @@ pub(super) fn read(
     max_notes: usize,
     is_notable: &dyn Fn(&str, &str) -> bool,
 ) -> Reading {
-    let mut reader = Reader {
-        sink: TextSink::new(max_text),
-        sheet: Sheet::default(),
-        open: OpenElements::default(),
-        link: None,
-        passage: None,
-        hidden: Vec::new(),
-        max_notes,
-        is_notable,
-        links: Vec::new(),
-        kept: [0; 3],
-        is_cut: false,
-    };
-    reader.read_sheets(html);
-    // Every document has both, with or without tags (HTML Standard §13.1.2.4).
-    for name in ["html", "body"] {
-        reader.enter(&Tag { name: TagName::new(name), ..Tag::default() }, 0);
-    }
+    let mut reader = Reader::begin(html, max_text, max_notes, is_notable);
     let mut pieces = Pieces::new(html);
     let mut start = 0;
     while let Some(piece) = pieces.next() {
-        let span = Span { start, end: pieces.at() };
-        match piece {
-            Piece::Text(text) => reader.text(text, span),
-            Piece::Open(tag) => reader.open(&tag, span),
-            Piece::Close(name) => reader.close(name, span),
-            Piece::Comment(text) => reader.comment(text, span),
-            Piece::Raw(name, text)
-                if matches!(name.as_str(), "iframe" | "noembed" | "noframes") =>
-            {
-                reader.aside(text, "fallback", PROSE, span);
-            }
-            Piece::Raw(..) => {}
-        }
+        reader.piece(piece, Span { start, end: pieces.at() });
         start = pieces.at();
     }
     reader.end_link(html.len());
@@ -101,7 +89,50 @@ struct Reader<'a, 'r> {
     is_cut: bool,
 }
 
-impl<'a> Reader<'a, '_> {
+impl<'a, 'n> Reader<'a, 'n> {
+    /// Reads the style sheets.
+    fn begin(
+        html: &'a str,
+        max_text: usize,
+        max_notes: usize,
+        is_notable: &'n dyn Fn(&str, &str) -> bool,
+    ) -> Self {
+        let mut reader = Self {
+            sink: TextSink::new(max_text),
+            sheet: Sheet::default(),
+            open: OpenElements::default(),
+            link: None,
+            passage: None,
+            hidden: Vec::new(),
+            max_notes,
+            is_notable,
+            links: Vec::new(),
+            kept: [0; 3],
+            is_cut: false,
+        };
+        reader.read_sheets(html);
+        // Every document has both, with or without tags (HTML Standard §13.1.2.4).
+        for name in ["html", "body"] {
+            reader.enter(&Tag { name: TagName::new(name), ..Tag::default() }, 0);
+        }
+        reader
+    }
+
+    fn piece(&mut self, piece: Piece<'a>, span: Span) {
+        match piece {
+            Piece::Text(text) => self.text(text, span),
+            Piece::Open(tag) => self.open(&tag, span),
+            Piece::Close(name) => self.close(name, span),
+            Piece::Comment(text) => self.comment(text, span),
+            Piece::Raw(name, text)
+                if matches!(name.as_str(), "iframe" | "noembed" | "noframes") =>
+            {
+                self.aside(text, "fallback", PROSE, span);
+            }
+            Piece::Raw(..) => {}
+        }
+    }
+
     /// Reads the style sheets first: they also apply to elements before them.
     fn read_sheets(&mut self, html: &str) {
         let mut media = None;

@@ -2,7 +2,6 @@
 //! nothing loaded from elsewhere.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,7 +13,6 @@ use super::html;
 use super::labels;
 use super::mail_parser_adapter::guarded;
 use super::mime::{WIDEST, leaves};
-use super::passages::Span;
 use super::sanitise::sanitise;
 use super::structure::Entry;
 
@@ -45,9 +43,6 @@ pub enum PageContent {
     Text(String),
 }
 
-/// Most passages of a kind that are marked as hidden.
-const MARKED: usize = 200;
-
 /// Appended if the text is cut.
 const CUT: &str = "\n\n[The HTML was cut here: the original has all of it.]\n";
 
@@ -65,8 +60,10 @@ pub fn page(raw: &[u8], index: u32, bounds: PageBounds) -> Option<Page> {
     let clean = match read.is_cut {
         true => None,
         false => {
-            let hidden = hidden(&read.text).unwrap_or_default();
-            sanitise(&read.text, bounds.tags, &hidden, &mut |id| pictures.get(id))
+            // A page whose hidden text cannot be told is shown as text.
+            guarded(|| html::hidden_pieces(&read.text)).and_then(|hidden| {
+                sanitise(&read.text, bounds.tags, &hidden, &mut |id| pictures.get(id))
+            })
         }
     };
     let shown = match clean {
@@ -78,25 +75,6 @@ pub fn page(raw: &[u8], index: u32, bounds: PageBounds) -> Option<Page> {
         }
     };
     Some(Page { filename: filename::sanitise(entry.name(), "text/html"), shown })
-}
-
-/// Returns the passages that the HTML hides, in order, as offsets of bytes; None if it cannot be
-/// read.
-fn hidden(html: &str) -> Option<Vec<Range<usize>>> {
-    let reading = guarded(|| html::read(html, html.len(), MARKED, &|_, _| false))?;
-    let mut offsets = html.char_indices().map(|(at, _)| at).chain([html.len()]).enumerate();
-    let mut spans: Vec<_> = reading.hidden.iter().map(|passage| passage.span).collect();
-    spans.sort_by_key(|span| (span.start, span.end));
-    let mut last = (0, 0);
-    let mut offset = |place: usize| {
-        // Passages may begin before the last one ended: then the place is behind us.
-        if place > last.0 {
-            last = offsets.by_ref().find(|(number, _)| *number >= place).unwrap_or(last);
-        }
-        last.1
-    };
-    let range = |span: &Span| offset(span.start)..offset(span.end);
-    Some(spans.iter().map(range).collect())
 }
 
 fn is_html(entry: Option<&Entry>) -> bool {

@@ -12,7 +12,6 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
-use std::ops::Range;
 
 use ammonia::{Builder, UrlRelative};
 use url::Url;
@@ -96,12 +95,12 @@ const DEEPEST: usize = 200;
 const MOST_FORMATTING: usize = 16;
 
 /// Returns the page without scripts, external loads and deceptive markup, and without its doctype.
-/// `image` returns `cid:` pictures as `data:` URIs. Text within `hidden`, which is in order, is
-/// marked. Returns None if the page has more than `most` tags or cannot be read.
+/// `image` returns `cid:` pictures as `data:` URIs. Pieces of text that begin at an
+/// offset in `hidden` (in order) are marked. Returns None if the page has more than `most` tags or cannot be read.
 pub(super) fn sanitise(
     html: &str,
     most: usize,
-    hidden: &[Range<usize>],
+    hidden: &[usize],
     image: &mut dyn FnMut(&str) -> Option<String>,
 ) -> Option<String> {
     let written = written(html, most, hidden, image)?;
@@ -112,7 +111,7 @@ pub(super) fn sanitise(
 pub(super) fn written(
     html: &str,
     most: usize,
-    hidden: &[Range<usize>],
+    hidden: &[usize],
     image: &mut dyn FnMut(&str) -> Option<String>,
 ) -> Option<String> {
     Writer { out: String::new(), open: Vec::new(), hidden, image }.write(html, most)
@@ -163,8 +162,8 @@ struct Writer<'i> {
     out: String,
     /// Open elements, innermost last.
     open: Vec<&'static str>,
-    /// Passages still to come that the message hides, as offsets of bytes.
-    hidden: &'i [Range<usize>],
+    /// Where pieces of text begin that the message hides, those still to come.
+    hidden: &'i [usize],
     image: &'i mut dyn FnMut(&str) -> Option<String>,
 }
 
@@ -203,12 +202,14 @@ impl Writer<'_> {
         Some(self.out)
     }
 
-    /// Tells whether a piece that begins there is hidden. Pieces come in order.
+    /// Tells whether the piece that begins there is hidden. Pieces come in order.
     fn is_hidden(&mut self, start: usize) -> bool {
-        while self.hidden.first().is_some_and(|passage| passage.end <= start) {
-            self.hidden = self.hidden.get(1..).unwrap_or_default();
+        while let Some((first, rest)) = self.hidden.split_first()
+            && *first < start
+        {
+            self.hidden = rest;
         }
-        self.hidden.first().is_some_and(|passage| passage.start <= start)
+        self.hidden.first() == Some(&start)
     }
 
     /// Writes text. Entities stay, because a standard parser makes no tag of them.
@@ -350,6 +351,10 @@ impl Writer<'_> {
         let mut seen: Vec<&str> = Vec::new();
         for (written, value) in attributes(source) {
             let lower = written.to_ascii_lowercase();
+            // A message must not write our marks.
+            if (name, lower.as_str()) == ("mark", "title") {
+                continue;
+            }
             let known = GENERIC.iter().chain(own).find(|known| **known == lower);
             // The first of equal names counts (HTML Standard §13.2.5.33).
             let Some(known) = known.filter(|known| !seen.contains(known) && **known != "src")

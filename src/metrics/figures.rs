@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use prometheus::core::Collector;
 use prometheus::proto::MetricFamily;
 use prometheus::{
-    Gauge, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts,
     Registry, Result,
 };
 
@@ -49,14 +49,15 @@ pub(super) struct Figures {
     pub(super) attempts_to_success: Histogram,
     pub(super) dns: IntCounterVec,
     pub(super) dns_seconds: Histogram,
-    pub(super) sessions: IntGauge,
-    pub(super) memory: IntGauge,
-    pub(super) waiting: IntGauge,
-    pub(super) overdue: Gauge,
-    /// Without a label, so that it is absent until it is set.
+    pub(super) ready: IntGaugeVec,
+    // Without a label: each is absent while nobody knows it.
+    pub(super) sessions: IntGaugeVec,
+    pub(super) memory: IntGaugeVec,
+    pub(super) waiting: IntGaugeVec,
+    pub(super) overdue: GaugeVec,
     pub(super) free: IntGaugeVec,
     pub(super) certificates: IntGaugeVec,
-    pub(super) gateways: IntGauge,
+    pub(super) gateways: IntGaugeVec,
     pub(super) connections: IntGaugeVec,
 }
 
@@ -69,27 +70,28 @@ impl Figures {
             version: into.gauges("build_info", "1, with the version as label", &["version"])?,
             started: into.gauge("start_time_seconds", "When the gateway started, in Unix seconds")?,
             messages: into.counters("messages_total", "Messages by their answer; reason is empty for accepted ones", &["outcome", "reason"])?,
-            recipients: into.counters("recipients_refused_total", "Recipients refused at RCPT, and clients refused at MAIL", &["reason"])?,
+            recipients: into.counters("recipients_refused_total", "Recipients refused or deferred at RCPT, and clients at MAIL", &["reason"])?,
             accept: into.histograms("accept_seconds", "From the last octet of a message to its reply", WAITS, &["outcome"])?,
             steps: into.histograms("step_seconds", "Steps of verdicts", STEPS, &["step"])?,
             sizes: into.histogram("message_bytes", "Sizes of messages", SIZES)?,
-            authentication: into.counters("authentication_total", "Messages by results of SPF, DKIM (the best signature) and DMARC", &["spf", "dkim", "dmarc"])?,
+            authentication: into.counters("authentication_total", "Messages by results of SPF, DKIM (pass if one signature passes, else that of the first) and DMARC", &["spf", "dkim", "dmarc"])?,
             tls: into.counters("message_tls_total", "Messages by version of TLS", &["version"])?,
             commit: into.histogram("commit_seconds", "Transactions that commit messages", WAITS)?,
             commit_messages: into.histogram("commit_messages", "Messages that one transaction commits", COUNTS)?,
             attempts: into.counters("attempts_total", "Attempts to deliver an event to a webhook", &["outcome"])?,
             attempt: into.histogram("attempt_seconds", "Attempts, from the request to the end of the answer", WAITS)?,
-            first_attempt: into.histogram("first_attempt_seconds", "From an event to the end of its first attempt", WAITS)?,
+            first_attempt: into.histogram("first_attempt_seconds", "From an event to the end of its first attempt; a delivery that is sent again counts again", WAITS)?,
             attempts_to_success: into.histogram("attempts_to_success", "Attempts that successful deliveries took", NUMBERS)?,
             dns: into.counters("dns_queries_total", "DNS queries for incoming mail: records, nothing (no such records), failed", &["result"])?,
             dns_seconds: into.histogram("dns_seconds", "DNS queries for incoming mail", WAITS)?,
-            sessions: into.gauge("smtp_sessions", "Open SMTP sessions")?,
-            memory: into.gauge("message_memory_bytes", "Memory reserved for messages under way")?,
-            waiting: into.gauge("deliveries_waiting", "Deliveries that wait for an attempt, of all gateways; counted up to 100,000")?,
-            overdue: into.float("deliveries_overdue_seconds", "How long the first waiting delivery has been due")?,
-            free: into.gauges("free_bytes", "Bytes free where messages are stored; absent where the gateway cannot know, as on PostgreSQL", &[])?,
+            ready: into.gauges("ready", "1 while the condition for taking in mail and changes holds, as of /readyz", &["check"])?,
+            sessions: into.gauges("smtp_sessions", "Open SMTP sessions", &[])?,
+            memory: into.gauges("message_memory_bytes", "Memory reserved for messages under way", &[])?,
+            waiting: into.gauges("deliveries_waiting", "Deliveries that wait for an attempt, of all gateways; counted up to 10,000", &[])?,
+            overdue: into.floats("deliveries_overdue_seconds", "How long the first waiting delivery has been due, without those to webhooks that rest, are disabled, or get each room in order")?,
+            free: into.gauges("free_bytes", "Bytes free where messages are stored; absent where the gateway cannot know, as on PostgreSQL without a folder for originals", &[])?,
             certificates: into.gauges("certificate_end_seconds", "End of the certificate in use, in Unix seconds", &["listener"])?,
-            gateways: into.gauge("gateways", "Gateways alive on this store")?,
+            gateways: into.gauges("gateways", "Gateways alive on this store", &[])?,
             connections: into.gauges("database_connections", "Connections to the database", &["state"])?,
             registry: into.registry,
             described: into.described.into_inner(),
@@ -134,8 +136,8 @@ impl Declaring {
         self.register("gauge", IntGauge::new(name, help)?)
     }
 
-    fn float(&self, name: &str, help: &str) -> Result<Gauge> {
-        self.register("gauge", Gauge::new(name, help)?)
+    fn floats(&self, name: &str, help: &str) -> Result<GaugeVec> {
+        self.register("gauge", GaugeVec::new(Opts::new(name, help), &[])?)
     }
 
     fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec> {

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use prometheus::core::Collector as _;
-use prometheus::{Encoder as _, TextEncoder};
+use prometheus::{Encoder as _, IntGaugeVec, TextEncoder};
 
 pub use self::figures::Described;
 use self::figures::Figures;
@@ -45,25 +45,25 @@ struct Shared {
     history: Mutex<History>,
 }
 
-/// Counts of one figure by its labels' values, in the order of their declaration.
+/// Counts of one figure by its labels' values, in the order of the labels' names.
 pub type Counts = Vec<(Vec<String>, u64)>;
 
 const NONE: &[&str] = &[];
 
-/// The state that gauges show.
+/// The state that gauges show. A figure that nobody knows now is None, and its series is absent.
 #[derive(Clone, Debug, Default)]
 pub struct Gauges {
     /// SMTP sessions, and bytes of messages held for them.
-    pub sessions: usize,
-    pub memory_bytes: usize,
-    /// Deliveries that wait, and how long the first of them has been due.
-    pub waiting_deliveries: u64,
-    pub overdue: Duration,
-    /// Bytes that are free for messages, if the gateway can know.
+    pub sessions: Option<u64>,
+    pub memory_bytes: Option<u64>,
+    /// Deliveries that wait, and how long the first of them has been due that a gateway may take.
+    pub waiting_deliveries: Option<u64>,
+    pub overdue: Option<Duration>,
+    /// Bytes that are free for messages.
     pub free_bytes: Option<u64>,
     /// The end of each certificate in use, by listener.
     pub certificates: Vec<(&'static str, Timestamp)>,
-    pub gateways: usize,
+    pub gateways: Option<u64>,
     /// Connections to the database, and those of them that are idle.
     pub connections: u32,
     pub idle_connections: u32,
@@ -104,7 +104,7 @@ impl Metrics {
         figures.tls.with_label_values(&[tls]).inc();
     }
 
-    /// Counts a recipient that was refused at RCPT, or a client at MAIL.
+    /// Counts a recipient that was refused or deferred at RCPT, or a client at MAIL.
     pub fn recipient_refused(&self, reason: Reason) {
         let Some(figures) = self.figures() else { return };
         figures.recipients.with_label_values(&[reason.as_str()]).inc();
@@ -154,22 +154,36 @@ impl Metrics {
     /// Sets the gauges.
     pub fn set(&self, gauges: &Gauges) {
         let Some(figures) = self.figures() else { return };
-        let whole = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-        let octets = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-        figures.sessions.set(whole(gauges.sessions));
-        figures.memory.set(whole(gauges.memory_bytes));
-        figures.waiting.set(octets(gauges.waiting_deliveries));
-        figures.overdue.set(gauges.overdue.as_secs_f64());
-        if let Some(free) = gauges.free_bytes {
-            figures.free.with_label_values(NONE).set(octets(free));
+        let show = |figure: &IntGaugeVec, value: Option<u64>| match value {
+            Some(value) => {
+                let value = i64::try_from(value).unwrap_or(i64::MAX);
+                figure.with_label_values(NONE).set(value);
+            }
+            None => figure.reset(),
+        };
+        show(&figures.sessions, gauges.sessions);
+        show(&figures.memory, gauges.memory_bytes);
+        show(&figures.waiting, gauges.waiting_deliveries);
+        show(&figures.free, gauges.free_bytes);
+        show(&figures.gateways, gauges.gateways);
+        match gauges.overdue {
+            Some(overdue) => {
+                figures.overdue.with_label_values(NONE).set(overdue.as_secs_f64());
+            }
+            None => figures.overdue.reset(),
         }
         for (listener, until) in &gauges.certificates {
             figures.certificates.with_label_values(&[listener]).set(until.seconds());
         }
-        figures.gateways.set(whole(gauges.gateways));
         let open = |idle: &str| figures.connections.with_label_values(&[idle]);
         open("idle").set(gauges.idle_connections.into());
         open("used").set(gauges.connections.saturating_sub(gauges.idle_connections).into());
+    }
+
+    /// Sets whether a condition for taking in mail and changes holds.
+    pub fn set_ready(&self, check: &'static str, holds: bool) {
+        let Some(figures) = self.figures() else { return };
+        figures.ready.with_label_values(&[check]).set(holds.into());
     }
 
     /// Returns all figures as text of Prometheus (exposition format 0.0.4).

@@ -77,7 +77,7 @@ impl Incoming {
                 let mailin = bound.await.map_err(fail(address))?;
                 let smtp = mailin.local_addr().map_err(fail(address))?;
                 let serve = vec![watched(Box::pin(mailin.serve()))];
-                let idle = Load { sessions: 0, memory_bytes: 0, has_memory: true };
+                let idle = Load { sessions: None, memory_bytes: None, has_memory: true };
                 let load = Arc::new(move || idle);
                 let state = FrontEndState { ended: ended.clone(), load, min_free_bytes };
                 Ok(Self { smtp, smtps: None, serve, state })

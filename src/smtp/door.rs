@@ -35,13 +35,13 @@ pub(super) struct ConnectionKind {
     pub(super) proxied: bool,
 }
 
-/// The load of the front end.
+/// The load of the front end; None for a figure that it does not know.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// Open sessions.
-    pub sessions: usize,
+    pub sessions: Option<usize>,
     /// Bytes reserved for messages under way.
-    pub memory_bytes: usize,
+    pub memory_bytes: Option<usize>,
     /// Whether memory is left for one more message.
     pub has_memory: bool,
 }
@@ -95,8 +95,8 @@ impl<I: Intake> Door<I> {
         let (budget, step) = (self.budget.clone(), self.rules.memory.reserve_step_bytes);
         let places = self.places.clone();
         move || Load {
-            sessions: places.taken(),
-            memory_bytes: budget.taken(),
+            sessions: Some(places.taken()),
+            memory_bytes: Some(budget.taken()),
             has_memory: budget.has(step),
         }
     }

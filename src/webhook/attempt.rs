@@ -46,11 +46,7 @@ impl Sender {
         let sent = self.client.post(&claim.destination.url, headers, body, behind).await;
         // The time shown follows the clock as it is at the end, in case it was set meanwhile.
         let (attempt, outcome) = self.conclude(claim, clock.wall_of(steady), began.elapsed(), sent);
-        let age = clock.now().millis().saturating_sub(claim.event.at.millis());
-        let age = Duration::from_millis(u64::try_from(age).unwrap_or(0));
-        let number = claim.attempts.saturating_add(1);
-        self.metrics.attempt(outcome::word(outcome), number, began.elapsed(), age);
-        log(claim, &attempt, outcome);
+        self.ended(claim, &attempt, outcome);
         (attempt, outcome)
     }
 
@@ -61,8 +57,18 @@ impl Sender {
         let (attempt, outcome) = self.conclude(claim, at, Duration::ZERO, Err(EgressError::Broken));
         let error = Some("the gateway could not make this request".to_owned());
         let attempt = Attempt { error, ..attempt };
-        log(claim, &attempt, outcome);
+        self.ended(claim, &attempt, outcome);
         (attempt, outcome)
+    }
+
+    /// Measures and logs an attempt.
+    fn ended(&self, claim: &Claim, attempt: &Attempt, outcome: Outcome) {
+        let age = self.mint.clock().now().millis().saturating_sub(claim.event.at.millis());
+        let age = Duration::from_millis(u64::try_from(age).unwrap_or(0));
+        let (number, took) = (claim.attempts.saturating_add(1), attempt.latency_ms);
+        let took = Duration::from_millis(took.into());
+        self.metrics.attempt(outcome::word(outcome), number, took, age);
+        log(claim, attempt, outcome);
     }
 
     fn conclude(

@@ -162,16 +162,22 @@ impl Gateway {
         reason: Reason,
         detail: Option<&str>,
     ) -> IntakeReply {
-        if counted.is_ok() {
-            self.metrics.recipient_refused(reason);
-        }
         let reply = |record| IntakeReply {
             reason: Some(reason),
             detail: detail.map(str::to_owned),
             record: Some(record),
             again: false,
         };
-        counted.map_or_else(|error| self.trouble(&error), reply)
+        let reply = counted.map_or_else(|error| self.trouble(&error), reply);
+        self.recipient_answered(reply)
+    }
+
+    /// Counts a refusal or a deferral at RCPT or MAIL.
+    fn recipient_answered(&self, reply: IntakeReply) -> IntakeReply {
+        if let Some(reason) = reply.reason {
+            self.metrics.recipient_refused(reason);
+        }
+        reply
     }
 
     async fn take_in(&self, envelope: &Envelope, raw: &Bytes) -> Result<IntakeReply, StoreError> {
@@ -248,7 +254,8 @@ impl Gateway {
 
 impl Intake for Gateway {
     async fn free_space(&self) -> Result<Option<u64>, IntakeReply> {
-        self.store.free_space().await.map_err(|error| self.trouble(&error))
+        let free = self.store.free_space().await;
+        free.map_err(|error| self.recipient_answered(self.trouble(&error)))
     }
 
     async fn over_rate(&self, client: &Client, reverse_path: &str, path: &str) -> IntakeReply {

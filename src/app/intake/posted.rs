@@ -56,11 +56,14 @@ impl Gateway {
         let Some(first) = envelopes.first() else { return Vec::new() };
         let (arrived, began) = (self.mint.clock().now(), Instant::now());
         let examination = examine(&self.authenticator, &self.rules, first, raw, arrived).await;
+        self.metrics.examined(&examination.steps, examination.results.as_deref());
         let mut answers = Vec::with_capacity(envelopes.len());
         for envelope in envelopes {
             let mail = Examined { envelope, raw, examination: &examination };
             let decided = self.decide(mail, began).await;
-            answers.push(decided.unwrap_or_else(|error| self.trouble(&error)));
+            let reply = decided.unwrap_or_else(|error| self.trouble(&error));
+            self.answered(envelope, examination.size, &reply, began);
+            answers.push(reply);
         }
         answers
     }

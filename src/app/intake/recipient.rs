@@ -29,7 +29,8 @@ impl Gateway {
         &self,
         asked: RcptQuestion<'_>,
     ) -> Result<Recipient, IntakeReply> {
-        let found = self.directory.find(asked.path).await.map_err(|error| self.trouble(&error))?;
+        let found = self.directory.find(asked.path).await;
+        let found = found.map_err(|error| self.recipient_answered(self.trouble(&error)))?;
         self.settle_recipient(asked, found, false).await
     }
 

@@ -28,22 +28,23 @@ pub struct SystemState {
     date: Date,
     /// Conditions for taking in mail and changes, as of /readyz.
     checks: Vec<Check>,
-    /// Open SMTP sessions.
-    sessions: u64,
-    /// Memory reserved for messages under way, in bytes.
-    message_memory_bytes: u64,
+    /// Open SMTP sessions; null if the gateway cannot know.
+    sessions: Option<u64>,
+    /// Memory reserved for messages under way, in bytes; null if the gateway cannot know.
+    message_memory_bytes: Option<u64>,
     /// Bytes free where messages are stored; null if the gateway cannot know.
     free_bytes: Option<u64>,
-    /// Gateways alive on this store.
-    gateways: u64,
+    /// Gateways alive on this store; null if the store does not say.
+    gateways: Option<u64>,
     /// Connections to the database.
     connections: u32,
     /// Those of them that are idle.
     idle_connections: u32,
-    /// Deliveries that wait, of all gateways; counted up to 100,000.
-    waiting_deliveries: u64,
-    /// How long the first of them has been due, in milliseconds.
-    overdue_ms: u64,
+    /// Deliveries that wait, of all gateways; counted up to 10,000. Null if the store does not say.
+    waiting_deliveries: Option<u64>,
+    /// How long the first of them has been due, in milliseconds, without those to webhooks that
+    /// rest, are disabled, or get each room in order.
+    overdue_ms: Option<u64>,
     /// Certificates in use.
     certificates: Vec<Certificate>,
     /// Durations of the last hour.
@@ -198,14 +199,14 @@ pub async fn show(call: Call, _: Show) -> Result<Shown, Problem> {
         started_at: Date(system.started()),
         date: Date(now),
         checks,
-        sessions: wide(gauges.sessions),
-        message_memory_bytes: wide(gauges.memory_bytes),
+        sessions: gauges.sessions,
+        message_memory_bytes: gauges.memory_bytes,
         free_bytes,
-        gateways: wide(gauges.gateways),
+        gateways: gauges.gateways,
         connections,
         idle_connections,
         waiting_deliveries,
-        overdue_ms: u64::try_from(gauges.overdue.as_millis()).unwrap_or(u64::MAX),
+        overdue_ms: gauges.overdue.and_then(|overdue| u64::try_from(overdue.as_millis()).ok()),
         certificates: gauges.certificates.iter().map(certificate).collect(),
         durations: durations(metrics),
         minutes: metrics.minutes(now).iter().map(minute).collect(),
@@ -303,8 +304,4 @@ fn buckets(distribution: &Distribution) -> Vec<BucketCount> {
 )]
 fn whole(value: f64) -> u64 {
     value.round() as u64
-}
-
-fn wide(number: usize) -> u64 {
-    u64::try_from(number).unwrap_or(u64::MAX)
 }

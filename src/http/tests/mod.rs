@@ -401,7 +401,7 @@ fn system(store: &Store, mint: &Mint) -> System {
     let metrics = Metrics::new(clock.now()).unwrap();
     let end = clock.now().plus(Duration::from_secs(40 * 86_400));
     let parts = Parts {
-        load: Arc::new(|| MailLoad { sessions: 3, memory_bytes: 4_096 }),
+        load: Arc::new(|| MailLoad { sessions: Some(3), memory_bytes: Some(4_096) }),
         certificates: vec![("smtp", Arc::new(move || end))],
     };
     System::new(metrics, store.clone(), clock, parts)

@@ -486,6 +486,7 @@ fn hidden_text_is_shown_and_marked() {
         ("<p style='color:#fff;background:#fff'>evil</p>", true),
         ("<style>.x{display:none}</style>é<p>a<span class=x>evil</span>b", true),
         ("<table><tr><td hidden>evil</td><td>b</td></tr></table>", true),
+        ("<p>evil a</p><p>é<span hidden>evil</span></p>", true),
         ("<p>a</p><p>evil</p>", false),
     ] {
         let PageContent::Html(page) = shown(html, BOUNDS) else { panic!("{html}") };
@@ -494,8 +495,14 @@ fn hidden_text_is_shown_and_marked() {
         assert_eq!(page.matches("<mark").count(), usize::from(wanted), "{html}: {page}");
         assert!(page.contains("evil"), "{html}: {page}");
     }
-    // Each of many passages, up to a bound.
-    let many: String = (0..300).map(|at| format!("<p>a{at}</p><p hidden>evil number {at}</p>")).collect();
-    let PageContent::Html(page) = shown(&many, BOUNDS) else { panic!() };
-    assert_eq!((page.matches("<mark").count(), wrong(&page)), (200, None));
+    // Each of many pieces.
+    let piece = |at: usize| format!("<p>a{at}</p><p hidden>evil number {at}</p>");
+    let page = html(&(0..3_000).map(piece).collect::<String>());
+    assert_eq!((page.matches("<mark").count(), wrong(&page)), (3_000, None));
+    // Text that is seen within a hidden element has no mark, and the message cannot write one.
+    let nested = "<td style='font-size:0'>left <div style='font-size:14px'>Pay</div> right</td>";
+    let page = html(&format!("<table><tr>{nested}</tr></table>"));
+    assert_eq!(page.matches("<mark").count(), 2, "{page}");
+    assert!(!page.contains(">Pay</mark>"), "{page}");
+    assert!(!html("<mark title='hidden by the message'>Pay</mark>").contains("title"));
 }

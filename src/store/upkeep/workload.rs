@@ -7,15 +7,18 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::sql;
 
-/// Most waiting deliveries that are counted.
-const COUNTED: i64 = 100_000;
+/// Most waiting deliveries that are counted, and most of the first ones that are looked at.
+const COUNTED: i64 = 10_000;
+const FIRST: i64 = 2_000;
 
 /// Deliveries that wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
-    /// Up to 100,000.
+    /// Up to 10,000.
     pub waiting: i64,
-    /// When the first of them is due, in steady time, perhaps in the past; None if none waits.
+    /// When the first of them is due that a gateway may take, in steady time, perhaps in the past.
+    /// None if there is none, as far as the first 2,000 tell. Those for a destination that rests or
+    /// is disabled wait for it, and those of an ordered one for each other.
     pub due: Option<Timestamp>,
 }
 
@@ -29,10 +32,18 @@ pub struct OpenConnections {
 impl Base {
     /// Returns the deliveries of all accounts that wait for an attempt of any gateway.
     pub async fn backlog(&self) -> Result<Backlog, StoreError> {
-        let row = sql("SELECT COUNT(*) AS waiting, MIN(next_attempt_at) AS due FROM (
-                           SELECT next_attempt_at FROM deliveries WHERE state = 'pending'
-                           ORDER BY next_attempt_at LIMIT $1) AS first")
+        let row = sql("SELECT
+                 (SELECT COUNT(*) FROM (
+                     SELECT id FROM deliveries WHERE state = 'pending'
+                     ORDER BY next_attempt_at, id LIMIT $1) AS counted) AS waiting,
+                 (SELECT MIN(first.next_attempt_at) FROM (
+                     SELECT next_attempt_at, destination_id FROM deliveries
+                     WHERE state = 'pending' ORDER BY next_attempt_at, id LIMIT $2) AS first
+                  JOIN destinations ON destinations.id = first.destination_id
+                  WHERE rests_until = 0 AND ordered = 0 AND draining = 0 AND disabled_at IS NULL)
+                 AS due")
         .bind(COUNTED)
+        .bind(FIRST)
         .fetch_one(self.reader())
         .await?;
         let columns = Columns { table: "deliveries", row: &row };
