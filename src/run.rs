@@ -33,8 +33,7 @@ use crate::egress::guard::Guard;
 use crate::http::{self, Http};
 use crate::metrics::Metrics;
 use crate::rules::{
-    ForwardRules, IntakeRules, RetentionRules, Rules, RulesError, Share, StoreRules,
-    WebhookRules,
+    ForwardRules, IntakeRules, RetentionRules, Rules, RulesError, Share, StoreRules, WebhookRules,
 };
 use crate::shutdown::Shutdown;
 use crate::smtp::Load;

@@ -83,12 +83,12 @@ fn draw(
 }
 
 /// Columns of a chart over time.
-const OVER_TIME: u64 = 48;
+const OVER_TIME: u32 = 48;
 
 /// Returns the columns of this time, of so many parts, all empty.
 pub(super) fn empty_columns(begin: Timestamp, lasts: Duration, parts: usize) -> Vec<Column> {
-    let column = |place: u64| {
-        let began = begin.plus(lasts / 48 * u32::try_from(place).unwrap_or(0)).to_string();
+    let column = |place: u32| {
+        let began = begin.plus(lasts.mul_f64(f64::from(place) / f64::from(OVER_TIME))).to_string();
         // Within a day hours matter, beyond it days.
         let label = if lasts.as_secs() > 86_400 { began.get(5..10) } else { began.get(11..16) };
         Column { label: label.unwrap_or_default().to_owned(), parts: vec![0; parts] }
@@ -112,7 +112,8 @@ mod tests {
 
     #[test]
     fn each_part_is_a_rectangle_of_its_mark_and_labels_are_text() {
-        let column = |label: &str, parts: &[u64]| Column { label: label.into(), parts: parts.into() };
+        let column =
+            |label: &str, parts: &[u64]| Column { label: label.into(), parts: parts.into() };
         let drawn = columns(
             &[column("<10:00>", &[3, 1]), column("10:01", &[0, 2]), column("10:02", &[0, 0])],
             &[Tone::Good, Tone::Bad],

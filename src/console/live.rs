@@ -8,7 +8,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::unfold;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use url::form_urlencoded::Serializer;
 
 use super::filters;
@@ -188,19 +188,18 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     let rows = Rows { account: visit.account, now, records: found.intake };
     let follows = visit.query.get("before").is_empty();
     let (figures, uncounted) = match follows {
-        true => figures(&visit, &filters, now).await?,
+        true => figures(&visit, &filters, now).await,
         false => (Vec::new(), ""),
     };
     Answer::page(&Live { frame, filters, rows, older, follows, figures, uncounted })
 }
 
+/// Longest wait for each of the figures.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Counts the mail of the last hour and of the last 24, by outcome. The API bounds what a metric
 /// reads: what is beyond is not counted.
-async fn figures(
-    visit: &Visit,
-    filters: &Filters,
-    now: Timestamp,
-) -> Result<(Vec<Figure>, &'static str), Problem> {
+async fn figures(visit: &Visit, filters: &Filters, now: Timestamp) -> (Vec<Figure>, &'static str) {
     let mut uncounted = "";
     let mut counts = Vec::new();
     for hours in [1, 24] {
@@ -212,17 +211,19 @@ async fn figures(
             "definition": definition, "start": begin.to_string(), "end": now.to_string(),
             "groupBy": "outcome",
         }));
-        counts.push(match visit.ask::<Measured>(asked).await {
-            Ok(measured) => Some(measured.groups),
-            Err(problem) if problem.code == Code::RateLimited => {
-                uncounted = "Not all is counted, because another page counts: reload this one.";
-                None
-            }
-            Err(problem) if problem.code.status().is_client_error() => {
+        counts.push(match timeout(PATIENCE, visit.ask::<Measured>(asked)).await {
+            Ok(Ok(measured)) => Some(measured.groups),
+            Ok(Err(problem))
+                if problem.code.status().is_client_error() && problem.code != Code::RateLimited =>
+            {
                 uncounted = "There is too much mail to count all of it here.";
                 None
             }
-            Err(problem) => return Err(problem),
+            // The page must not fail, nor wait, for its figures.
+            Ok(Err(_)) | Err(_) => {
+                uncounted = "Not all is counted, because others count now: reload this page.";
+                None
+            }
         });
     }
     let count = |at: usize, outcome: &str| {
@@ -233,7 +234,7 @@ async fn figures(
     let shown = |outcome: &&'static str| ["", *outcome].contains(&filters.get("verdict"));
     let outcomes = filters.outcomes().into_iter().filter(shown);
     let figure = |outcome| Figure { outcome, hour: count(0, outcome), day: count(1, outcome) };
-    Ok((outcomes.map(figure).collect(), uncounted))
+    (outcomes.map(figure).collect(), uncounted)
 }
 
 /// Follows the newest page as a stream of events (HTML, "Server-sent events"): each has all rows,

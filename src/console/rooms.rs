@@ -81,7 +81,9 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     let now = visit.console.http.mint.clock().now();
     let frame = visit.frame(Section::Rooms).await?;
     let caller = &visit.api.caller;
-    let may_erase = caller.account.kind != AccountType::Agent && caller.permitted().is_none();
+    let may_erase = caller.account.kind != AccountType::Agent
+        && caller.permitted().is_none()
+        && caller.is_administrator();
     Answer::page(&RoomPage { frame, now, messages, may_erase })
 }
 

@@ -80,7 +80,7 @@ pub(super) const ROWS: &[Row] = &[
     row!("/refused", refused::show),
     row!("/policy", policy::show, policy::change),
     row!("/webhooks", webhooks::list, webhooks::create),
-    row!("/webhooks/{id}", webhooks::show, webhooks::change),
+    row!("/webhooks/{id}", webhooks::show, webhooks::change).large(),
     row!("/catalog", webhooks::catalog),
     row!("/accounts", accounts::show, accounts::change),
     row!("/domains", domains::show, domains::change),

@@ -130,7 +130,11 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
 
 /// Finds the events of the message, if one was accepted.
 async fn announced(visit: &Visit, record: &Record) -> Option<Announcements> {
+    // A repeat names the first message, whose page has the events.
     let (agent, uuid) = (record.agent_id?, record.message_uuid.as_deref()?);
+    if uuid != record.id {
+        return None;
+    }
     let announcer = Announcer { agent, uuid, date: &record.date };
     Some(deliveries::of_message(visit, &announcer).await)
 }

@@ -263,13 +263,10 @@ impl Refused {
     fn answer(self, parts: &Parts) -> Response {
         match self {
             Self::SignIn => {
-                let whole = parts.extensions.get::<OriginalUri>().map(|uri| uri.0.to_string());
-                let mut whole = whole.unwrap_or_default();
-                // A key that somebody put into an address is not repeated (threats W10).
-                if token::API.is_in(&whole) {
-                    whole.clear();
-                }
-                let to: String = byte_serialize(whole.as_bytes()).collect();
+                // Without the query: a key or a ticket may be in it, in any spelling (threats W10).
+                let whole = parts.extensions.get::<OriginalUri>().map(|uri| uri.0.path());
+                let path = whole.filter(|path| !token::API.is_in(path)).unwrap_or_default();
+                let to: String = byte_serialize(path.as_bytes()).collect();
                 moved(&format!("/console/sign-in?to={to}"))
             }
             Self::Problem(problem) => problem_page(&problem, None),

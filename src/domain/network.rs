@@ -74,6 +74,11 @@ impl<K: Eq + Hash> Tally<K> {
         }
     }
 
+    /// Sum of all counts.
+    pub fn total(&self) -> usize {
+        self.0.values().sum()
+    }
+
     /// Number of keys with a count above 0.
     pub fn len(&self) -> usize {
         self.0.len()

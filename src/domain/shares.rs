@@ -36,6 +36,11 @@ impl<H: Eq + Hash> Shares<H> {
         self.lock().of(holder)
     }
 
+    /// Number of shares of all holders.
+    pub fn total(&self) -> usize {
+        self.lock().total()
+    }
+
     /// Number of holders with a share.
     pub fn holders(&self) -> usize {
         self.lock().len()

@@ -83,8 +83,9 @@ const fn remove(level: Level) -> Need {
 }
 
 /// The gateway itself, which has no tenant: for the partner.
-const OPERATE: Need =
-    Need::read(TargetType::Level(AccountType::Partner)).administrators().at_least(Level::PartnerAdmin);
+const OPERATE: Need = Need::read(TargetType::Level(AccountType::Partner))
+    .administrators()
+    .at_least(Level::PartnerAdmin);
 
 /// Apps and integrations need the feature to be set up, but not to be read or removed.
 const WRITE_APPS: Need = WRITE_OWN.with(Feature::Apps);

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use prometheus::core::Collector as _;
 
-use super::figures::{self, Figures};
 use super::Recent;
+use super::figures::{self, Figures};
 use super::quantile::Distribution;
 use crate::domain::clock::Timestamp;
 use crate::domain::verdict::Outcome;

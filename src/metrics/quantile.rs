@@ -49,9 +49,8 @@ impl Distribution {
     /// Returns the values that came after `earlier` was read.
     pub(super) fn since(&self, earlier: &Self) -> Self {
         let before = |at: usize| earlier.buckets.get(at).map_or(0, |(_, count)| *count);
-        let left = |(at, (bound, count)): (usize, &(f64, u64))| {
-            (*bound, count.saturating_sub(before(at)))
-        };
+        let left =
+            |(at, (bound, count)): (usize, &(f64, u64))| (*bound, count.saturating_sub(before(at)));
         Self {
             buckets: self.buckets.iter().enumerate().map(left).collect(),
             count: self.count.saturating_sub(earlier.count),

@@ -76,7 +76,8 @@ fn each_label_is_one_of_a_few() {
     let labels: BTreeSet<String> =
         metrics().described().into_iter().flat_map(|figure| figure.labels).collect();
     let known = [
-        "dkim", "dmarc", "listener", "outcome", "reason", "result", "spf", "state", "step", "version",
+        "check", "dkim", "dmarc", "listener", "outcome", "reason", "result", "spf", "state",
+        "step", "version",
     ];
     assert_eq!(labels.iter().map(String::as_str).collect::<Vec<_>>(), known);
 }
@@ -152,9 +153,9 @@ fn first_attempts_and_successes_are_told_from_others() {
 fn gauges_show_what_was_set_and_free_space_only_where_it_is_known() {
     let metrics = metrics();
     let gauges = Gauges {
-        sessions: 3,
-        waiting_deliveries: 7,
-        overdue: Duration::from_millis(1_500),
+        sessions: Some(3),
+        waiting_deliveries: Some(7),
+        overdue: Some(Duration::from_millis(1_500)),
         certificates: vec![("smtp", later(1))],
         connections: 5,
         idle_connections: 4,
@@ -174,6 +175,13 @@ fn gauges_show_what_was_set_and_free_space_only_where_it_is_known() {
     assert!(!shown.contains("gatepost_free_bytes"), "{shown}");
     metrics.set(&Gauges { free_bytes: Some(9), ..gauges });
     assert!(text(&metrics).contains("gatepost_free_bytes 9"));
+    // Nobody knows any more.
+    metrics.set(&Gauges::default());
+    let shown = text(&metrics);
+    for name in ["gatepost_free_bytes ", "gatepost_deliveries_waiting ", "gatepost_smtp_sessions "]
+    {
+        assert!(!shown.contains(name), "{name}: {shown}");
+    }
 }
 
 #[test]

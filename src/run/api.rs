@@ -54,8 +54,17 @@ pub(super) fn use_cases(
     mint: &Mint,
 ) -> UseCases {
     let store = &stores.requests;
-    let SharedUseCases { preview, reception, erasures, relays, inbound, events, links, dns, system } =
-        shared;
+    let SharedUseCases {
+        preview,
+        reception,
+        erasures,
+        relays,
+        inbound,
+        events,
+        links,
+        dns,
+        system,
+    } = shared;
     let access = Access::new(store.clone(), mint.clone(), &rules, Arc::clone(&apps));
     UseCases {
         followers: access.for_followers(stores.streams.clone()),

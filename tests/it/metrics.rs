@@ -64,7 +64,9 @@ async fn everything_is_counted(gateway: TestGateway) {
         "gatepost_gateways 1",
     ];
     let shown = until(gateway.metrics, &lines).await;
-    for part in ["good.example", "agents.example", "counted.example", "127.0.0.1", "support", "alice"] {
+    for part in
+        ["good.example", "agents.example", "counted.example", "127.0.0.1", "support", "alice"]
+    {
         assert!(!shown.contains(part), "{part} is in\n{shown}");
     }
     for line in ["gatepost_commit_messages_count ", "gatepost_dns_seconds_count "] {
@@ -148,13 +150,14 @@ impl Prometheus {
     }
 }
 
-/// The queries of the dashboard, and those of the alerts without their bounds.
+/// The queries of the dashboard.
 fn queries() -> Vec<String> {
     let text = std::fs::read_to_string(root().join("ops/grafana.json")).unwrap();
     let dashboard: Value = serde_json::from_str(&text).unwrap();
     let panels = dashboard["panels"].as_array().unwrap().iter();
     let targets = panels.flat_map(|panel| panel["targets"].as_array().unwrap());
-    let query = |target: &Value| target["expr"].as_str().unwrap().replace("$__rate_interval", "60s");
+    let query =
+        |target: &Value| target["expr"].as_str().unwrap().replace("$__rate_interval", "60s");
     targets.map(query).collect()
 }
 
@@ -178,7 +181,7 @@ async fn every_panel_of_the_dashboard_shows_a_value_of_a_real_gateway() {
     };
     let all = timeout(PATIENCE, asking).await;
     assert!(all.is_ok(), "no value after {sent} rounds: {missing:?}");
-    assert_eq!(prometheus.series("ALERTS{alertstate=\"firing\"}").await, 0);
+    assert_eq!(prometheus.series("ALERTS").await, 0, "nothing is wrong here");
     prometheus.child.kill().await.unwrap();
     gateway.finish().await;
 }

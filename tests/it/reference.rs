@@ -122,7 +122,14 @@ fn metrics_page() -> String {
     for one in metrics.described() {
         let labels: Vec<_> = one.labels.iter().map(|label| code(label)).collect();
         let meaning = plain(&one.meaning);
-        writeln!(page, "| {} | {} | {} | {meaning} |", code(&one.name), one.kind, labels.join(", ")).unwrap();
+        writeln!(
+            page,
+            "| {} | {} | {} | {meaning} |",
+            code(&one.name),
+            one.kind,
+            labels.join(", ")
+        )
+        .unwrap();
     }
     page
 }

@@ -23,7 +23,8 @@ impl Gateway {
         path: &str,
     ) -> Result<Recipient, IntakeReply> {
         let found = self.find_within(within, path).await;
-        let (path, found) = found.map_err(|error| self.trouble(&error))?;
+        let found = found.map_err(|error| self.recipient_answered(self.trouble(&error)));
+        let (path, found) = found?;
         self.settle_recipient(RcptQuestion { client, reverse_path, path: &path }, found, true).await
     }
 

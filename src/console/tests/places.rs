@@ -1,12 +1,22 @@
 //! Pages that show texts of messages take places among the downloads.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::timeout;
 
 use super::Browser;
-use crate::http::tests::House;
+use crate::http::tests::{House, PATIENCE};
+
+/// Waits until so many requests have their share of the places. Each takes one for its key, and one
+/// for its account.
+async fn until_taken(house: &House, requests: usize) {
+    let taken = async {
+        while house.http.downloads.taken.total() < 2 * requests {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, taken).await.expect("they come");
+}
 
 #[tokio::test]
 async fn a_page_with_texts_of_messages_waits_for_a_place_and_gives_it_back() {
@@ -25,7 +35,10 @@ async fn a_page_with_texts_of_messages_waits_for_a_place_and_gives_it_back() {
         assert_eq!(browser.get(&at("/live".into())).await.status, 200);
         let asking = browser.get(&path);
         tokio::pin!(asking);
-        assert!(timeout(Duration::from_millis(300), &mut asking).await.is_err(), "{path}");
+        tokio::select! {
+            page = &mut asking => panic!("{path} did not wait: {}", page.status),
+            () = until_taken(&house, 1) => {}
+        }
         drop(taken);
         let page = asking.await;
         assert_eq!(page.status, 200, "{path}: {}", page.text());
@@ -52,7 +65,10 @@ async fn a_key_has_a_share_of_the_places_for_pages() {
     let taken = Arc::clone(&house.http.downloads.places).acquire_owned().await.expect("a place");
     let waiting = async { tokio::join!(browser.get(&path), browser.get(&path)) };
     tokio::pin!(waiting);
-    assert!(timeout(Duration::from_millis(300), &mut waiting).await.is_err());
+    tokio::select! {
+        _ = &mut waiting => panic!("they did not wait"),
+        () = until_taken(&house, 2) => {}
+    }
     let refused = browser.get(&path).await;
     assert_eq!(refused.status, 429);
     assert!(refused.text().contains("too many downloads at once"), "{}", refused.text());

@@ -17,7 +17,7 @@ use crate::http::error::{Code, Problem};
 #[derive(Debug)]
 pub(crate) struct Downloads {
     pub(crate) places: Arc<Semaphore>,
-    taken: Shares<Holder>,
+    pub(crate) taken: Shares<Holder>,
     most: usize,
 }
 

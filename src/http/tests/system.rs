@@ -13,7 +13,12 @@ async fn the_state_has_checks_gauges_counts_and_durations() {
     let house = House::new().await;
     let metrics = &house.http.use_cases.system.metrics;
     metrics.message(Verdict::Accepted, 2_000, Some("TLSv1.3"), Duration::from_millis(2));
-    metrics.message(Verdict::Refused(Reason::SenderNotAllowed), 900, None, Duration::from_millis(1));
+    metrics.message(
+        Verdict::Refused(Reason::SenderNotAllowed),
+        900,
+        None,
+        Duration::from_millis(1),
+    );
     let shown = house.get("partner", "/system").await.success(200);
     let system = &shown["system"];
     assert_eq!(system["version"], env!("CARGO_PKG_VERSION"));
@@ -22,15 +27,21 @@ async fn the_state_has_checks_gauges_counts_and_durations() {
     assert_eq!(system["checks"][0]["fault"], json!(null));
     assert_eq!(system["durations"]["accept"]["count"], 1);
     assert!(system["durations"]["accept"]["p50Micros"].as_u64().unwrap() > 1_000);
-    assert_eq!(system["durations"]["dnsQuery"], json!({
-        "count": 0, "p50Micros": null, "p95Micros": null, "p99Micros": null
-    }));
+    assert_eq!(
+        system["durations"]["dnsQuery"],
+        json!({
+            "count": 0, "p50Micros": null, "p95Micros": null, "p99Micros": null
+        })
+    );
     let minute = system["minutes"].as_array().unwrap().last().unwrap();
     assert_eq!((&minute["accepted"], &minute["refused"]), (&json!(1), &json!(1)));
-    assert_eq!(system["messages"], json!([
-        { "outcome": "accepted", "reason": "", "count": 1 },
-        { "outcome": "refused", "reason": "sender_not_allowed", "count": 1 },
-    ]));
+    assert_eq!(
+        system["messages"],
+        json!([
+            { "outcome": "accepted", "reason": "", "count": 1 },
+            { "outcome": "refused", "reason": "sender_not_allowed", "count": 1 },
+        ])
+    );
     assert_eq!(system["sizes"][0], json!({ "upTo": 1_024, "count": 1 }));
     assert_eq!(system["sizes"].as_array().unwrap().last().unwrap()["upTo"], json!(null));
 }
@@ -53,5 +64,10 @@ async fn metrics_are_text_for_prometheus() {
     let text = house.http.use_cases.system.text().await.unwrap();
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains("# TYPE gatepost_smtp_sessions gauge\ngatepost_smtp_sessions 3\n"));
-    assert!(text.contains(&format!("gatepost_build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"))));
+    assert!(
+        text.contains(&format!(
+            "gatepost_build_info{{version=\"{}\"}} 1",
+            env!("CARGO_PKG_VERSION")
+        ))
+    );
 }

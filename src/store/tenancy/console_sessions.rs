@@ -231,7 +231,9 @@ impl Base {
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         transact!(self, async |tx| {
-            let Some(own) = with_hash(&mut tx, hash, false).await? else { return Ok(false) };
+            // An end by time has no entry of its own.
+            let own = with_hash(&mut tx, hash, false).await?;
+            let Some(own) = own.filter(|own| own.expires_at > now) else { return Ok(false) };
             let actor = browser.actor(own.who());
             if !self.end(&mut tx, &own, actor.at(now)).await? {
                 return Ok(false);
@@ -295,7 +297,7 @@ const COLUMNS: &str = "console_sessions.id AS session_id,
      console_sessions.expires_at AS session_expires_at, ticket, remote, client";
 const KEY_COLUMNS: &str = "keys.id AS key_id, keys.account_id, member_id";
 
-/// Joins the keys and their holders, and leaves out keys that are not valid.
+/// Joins the keys.
 const FROM: &str = " FROM console_sessions JOIN keys ON keys.id = console_sessions.key_id ";
 
 /// Begins a statement with the sessions, and tickets, that are open now.

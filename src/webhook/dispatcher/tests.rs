@@ -59,7 +59,13 @@ impl Scene {
         let client = Client::new(guard, Limits::from(self.rules.as_ref()), lookup).unwrap();
         let mint = Mint::new(self.hands.clock(), Arc::new(|bytes: &mut [u8]| bytes.fill(7)));
         let links = sample::links();
-        let sender = Sender { client, mint, links, rules: Arc::clone(&self.rules), metrics: Metrics::default() };
+        let sender = Sender {
+            client,
+            mint,
+            links,
+            rules: Arc::clone(&self.rules),
+            metrics: Metrics::default(),
+        };
         Dispatcher::new(Arc::clone(&self.queue), sender, self.bell.clone())
     }
 

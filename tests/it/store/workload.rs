@@ -6,6 +6,7 @@ use super::scene::{Kind, Scene, at};
 
 on_both! { #[tokio::test]
     deliveries_that_wait_are_counted_with_the_time_of_the_first,
+    those_that_nobody_may_take_now_are_not_late,
     gateways_count_while_they_live,
 }
 
@@ -22,6 +23,20 @@ async fn deliveries_that_wait_are_counted_with_the_time_of_the_first(kind: Kind)
     assert_eq!(scene.store.next_due(at(i64::MAX / 2)).await.unwrap(), Some(due));
     let connections = scene.store.open_connections();
     assert!(connections.all >= 1 && connections.idle <= connections.all, "{connections:?}");
+}
+
+async fn those_that_nobody_may_take_now_are_not_late(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    scene.listen_in_order(&scene.agent, Category::Incoming).await;
+    scene.deliver(&scene.agent, 1_000).await;
+    let backlog = scene.store.backlog().await.unwrap();
+    assert_eq!((backlog.waiting, backlog.due), (1, None));
+    scene.listen(&scene.agent, Category::Incoming, "https://rests.example/").await;
+    scene.deliver(&scene.agent, 2_000).await;
+    assert!(scene.store.backlog().await.unwrap().due.is_some());
+    scene.execute("UPDATE destinations SET rests_until = 9000 WHERE ordered = 0").await;
+    let backlog = scene.store.backlog().await.unwrap();
+    assert_eq!((backlog.waiting, backlog.due), (3, None));
 }
 
 async fn gateways_count_while_they_live(kind: Kind) {
