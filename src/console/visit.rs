@@ -263,15 +263,27 @@ impl Refused {
     fn answer(self, parts: &Parts) -> Response {
         match self {
             Self::SignIn => {
-                // Without the query: a key or a ticket may be in it, in any spelling (threats W10).
-                let whole = parts.extensions.get::<OriginalUri>().map(|uri| uri.0.path());
-                let path = whole.filter(|path| !token::API.is_in(path)).unwrap_or_default();
-                let to: String = byte_serialize(path.as_bytes()).collect();
+                let whole = parts.extensions.get::<OriginalUri>().map(|uri| uri.0.to_string());
+                let whole = whole.filter(|whole| !names_secret(whole)).unwrap_or_default();
+                let to: String = byte_serialize(whole.as_bytes()).collect();
                 moved(&format!("/console/sign-in?to={to}"))
             }
             Self::Problem(problem) => problem_page(&problem, None),
         }
     }
+}
+
+/// Whether a key or a ticket is in an address, in any spelling: it is not repeated (threats W10).
+fn names_secret(whole: &str) -> bool {
+    // As a form it is one name or value, decoded; each layer of encoding is one more.
+    let decode = |text: &str| {
+        let (name, value) = form_urlencoded::parse(text.as_bytes()).next().unwrap_or_default();
+        format!("{name} {value}")
+    };
+    let once = whole.split('&').map(decode).collect::<Vec<_>>().join(" ");
+    let twice = decode(&once);
+    let has = |text: &str| token::API.is_in(text) || token::SESSION.is_in(text);
+    has(whole) || has(&once) || has(&twice)
 }
 
 /// The address of the client, which the log names.

@@ -75,6 +75,7 @@ impl<K: Eq + Hash> Tally<K> {
     }
 
     /// Sum of all counts.
+    #[cfg(test)]
     pub fn total(&self) -> usize {
         self.0.values().sum()
     }

@@ -37,6 +37,7 @@ impl<H: Eq + Hash> Shares<H> {
     }
 
     /// Number of shares of all holders.
+    #[cfg(test)]
     pub fn total(&self) -> usize {
         self.lock().total()
     }

@@ -11,7 +11,7 @@ use crate::http::tests::{House, PATIENCE};
 /// for its account.
 async fn until_taken(house: &House, requests: usize) {
     let taken = async {
-        while house.http.downloads.taken.total() < 2 * requests {
+        while house.http.downloads.shares() < 2 * requests {
             tokio::task::yield_now().await;
         }
     };

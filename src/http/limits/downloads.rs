@@ -17,7 +17,7 @@ use crate::http::error::{Code, Problem};
 #[derive(Debug)]
 pub(crate) struct Downloads {
     pub(crate) places: Arc<Semaphore>,
-    pub(crate) taken: Shares<Holder>,
+    taken: Shares<Holder>,
     most: usize,
 }
 
@@ -45,6 +45,12 @@ enum Holder {
 }
 
 impl Downloads {
+    /// Shares of all readers, those that wait for a place among them.
+    #[cfg(test)]
+    pub(crate) fn shares(&self) -> usize {
+        self.taken.total()
+    }
+
     pub(in crate::http) fn new(most: usize) -> Self {
         Self { places: Arc::new(Semaphore::new(most)), taken: Shares::default(), most }
     }
