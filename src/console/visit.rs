@@ -275,13 +275,13 @@ impl Refused {
 
 /// Whether a key or a ticket is in an address, in any spelling: it is not repeated (threats W10).
 fn names_secret(whole: &str) -> bool {
-    // As a form it is one name or value, decoded; each layer of encoding is one more.
-    let decode = |text: &str| {
-        let (name, value) = form_urlencoded::parse(text.as_bytes()).next().unwrap_or_default();
-        format!("{name} {value}")
+    let decoded = |text: &str| {
+        let pairs = parse(text.as_bytes()).map(|(name, value)| format!("{name} {value}"));
+        pairs.collect::<Vec<_>>().join(" ")
     };
-    let once = whole.split('&').map(decode).collect::<Vec<_>>().join(" ");
-    let twice = decode(&once);
+    // Clients encode twice what they were given encoded.
+    let once = decoded(whole);
+    let twice = decoded(&once);
     let has = |text: &str| token::API.is_in(text) || token::SESSION.is_in(text);
     has(whole) || has(&once) || has(&twice)
 }
