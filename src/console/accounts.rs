@@ -37,7 +37,7 @@ struct Account {
     account_type: String,
     active: bool,
     parent_id: Option<i64>,
-    /// Of an Agent in a list.
+    /// Set for an Agent in a list.
     #[serde(skip)]
     mail: Option<AgentsMail>,
 }
