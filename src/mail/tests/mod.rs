@@ -12,6 +12,7 @@ mod mailboxes;
 mod pages;
 mod parts;
 mod random;
+mod sanitised;
 mod section;
 
 use super::scan::{Fault, scan};
