@@ -79,7 +79,7 @@ impl Figures {
             messages: into.counters("messages_total", "Messages by their answer; reason is empty for accepted ones", &["outcome", "reason"])?,
             recipients: into.counters("recipients_refused_total", "Recipients refused or deferred at RCPT, and clients at MAIL", &["reason"])?,
             accept: into.histograms("accept_seconds", "From the last octet of a message to its reply", WAITS, &["outcome"])?,
-            steps: into.histograms("step_seconds", "Steps of verdicts", STEPS, &["step"])?,
+            steps: into.histograms("step_seconds", "Steps of the examination of a message, which all its recipients share", STEPS, &["step"])?,
             sizes: into.histogram("message_bytes", "Sizes of messages", SIZES)?,
             authentication: into.counters("authentication_total", "Messages by results of SPF, DKIM (pass if one signature passes, else that of the first) and DMARC", &["spf", "dkim", "dmarc"])?,
             tls: into.counters("message_tls_total", "Messages by version of TLS", &["version"])?,

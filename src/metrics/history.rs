@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 
 use prometheus::core::Collector as _;
 
-use super::Recent;
 use super::figures::{self, Figures};
 use super::quantile::Distribution;
 use crate::domain::clock::Timestamp;
@@ -20,6 +19,25 @@ pub struct Minute {
     pub messages: [u64; 3],
 }
 
+/// Figures since the oldest minute; durations in seconds.
+#[derive(Clone, Debug, Default)]
+pub struct LastHour {
+    /// The oldest first; the last one is under way.
+    pub minutes: Vec<Minute>,
+    pub durations: Durations,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Durations {
+    /// Accepted messages, from the last octet to the reply.
+    pub accepted: Distribution,
+    /// From an event to the end of its first attempt.
+    pub first_attempts: Distribution,
+    pub commits: Distribution,
+    /// DNS queries.
+    pub queries: Distribution,
+}
+
 /// Snapshots of the figures, the oldest first.
 pub(super) struct History(VecDeque<Snapshot>);
 
@@ -27,10 +45,7 @@ pub(super) struct History(VecDeque<Snapshot>);
 struct Snapshot {
     at: Timestamp,
     messages: [u64; 3],
-    accepted: Distribution,
-    first_attempts: Distribution,
-    commits: Distribution,
-    queries: Distribution,
+    durations: Durations,
 }
 
 impl Snapshot {
@@ -44,22 +59,32 @@ impl Snapshot {
                 }
             }
         }
-        Self {
-            at,
-            messages,
+        let durations = Durations {
             accepted: Distribution::labelled(&accept, Outcome::Accepted.as_str()),
             first_attempts: Distribution::of(&figures.first_attempt.collect()),
             commits: Distribution::of(&figures.commit.collect()),
             queries: Distribution::of(&figures.dns_seconds.collect()),
-        }
+        };
+        Self { at, messages, durations }
     }
 
-    const fn distribution(&self, of: Recent) -> &Distribution {
-        match of {
-            Recent::Accepted => &self.accepted,
-            Recent::FirstAttempts => &self.first_attempts,
-            Recent::Commits => &self.commits,
-            Recent::Queries => &self.queries,
+    /// The messages from this snapshot to another one.
+    fn minute_to(&self, end: &Self) -> Minute {
+        let mut messages = end.messages;
+        for (messages, before) in messages.iter_mut().zip(self.messages) {
+            *messages = messages.saturating_sub(before);
+        }
+        Minute { began: self.at, messages }
+    }
+}
+
+impl Durations {
+    fn since(&self, earlier: &Self) -> Self {
+        Self {
+            accepted: self.accepted.since(&earlier.accepted),
+            first_attempts: self.first_attempts.since(&earlier.first_attempts),
+            commits: self.commits.since(&earlier.commits),
+            queries: self.queries.since(&earlier.queries),
         }
     }
 }
@@ -76,23 +101,11 @@ impl History {
         self.0.push_back(Snapshot::of(figures, now));
     }
 
-    pub(super) fn minutes(&self, figures: &Figures, now: Timestamp) -> Vec<Minute> {
+    pub(super) fn last_hour(&self, figures: &Figures, now: Timestamp) -> LastHour {
         let current = Snapshot::of(figures, now);
         let ends = self.0.iter().skip(1).chain([&current]);
-        let minute = |(begin, end): (&Snapshot, &Snapshot)| {
-            let mut messages = end.messages;
-            for (messages, before) in messages.iter_mut().zip(begin.messages) {
-                *messages = messages.saturating_sub(before);
-            }
-            Minute { began: begin.at, messages }
-        };
-        self.0.iter().zip(ends).map(minute).collect()
-    }
-
-    /// Returns a distribution of the values since the oldest snapshot.
-    pub(super) fn recent(&self, figures: &Figures, of: Recent) -> Distribution {
-        let current = Snapshot::of(figures, Timestamp::from_millis(0));
-        let oldest = self.0.front().map(|oldest| oldest.distribution(of));
-        current.distribution(of).since(oldest.unwrap_or(&Distribution::default()))
+        let minutes = self.0.iter().zip(ends).map(|(begin, end)| begin.minute_to(end)).collect();
+        let oldest = self.0.front().unwrap_or(&current);
+        LastHour { minutes, durations: current.durations.since(&oldest.durations) }
     }
 }

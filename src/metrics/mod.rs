@@ -23,7 +23,7 @@ use prometheus::{Encoder as _, IntGaugeVec, TextEncoder};
 pub use self::figures::Described;
 use self::figures::Figures;
 use self::history::History;
-pub use self::history::Minute;
+pub use self::history::{LastHour, Minute};
 pub use self::quantile::Distribution;
 use crate::domain::clock::Timestamp;
 use crate::domain::evidence::Step;
@@ -202,18 +202,16 @@ impl Metrics {
         }
     }
 
-    /// Returns the messages of each kept minute by outcome, the oldest first; the last one is under
-    /// way.
-    pub fn minutes(&self, now: Timestamp) -> Vec<Minute> {
-        let shared = self.0.as_deref();
-        let minutes = |shared: &Shared| lock(&shared.history).minutes(&shared.figures, now);
-        shared.map(minutes).unwrap_or_default()
+    /// Returns the figures since the oldest minute that is kept.
+    pub fn last_hour(&self, now: Timestamp) -> LastHour {
+        let last = |shared: &Arc<Shared>| lock(&shared.history).last_hour(&shared.figures, now);
+        self.0.as_ref().map(last).unwrap_or_default()
     }
 
-    /// Returns a distribution of the values of the last hour.
-    pub fn recent(&self, of: Recent) -> Distribution {
-        let recent = |shared: &Arc<Shared>| lock(&shared.history).recent(&shared.figures, of);
-        self.0.as_ref().map(recent).unwrap_or_default()
+    /// Returns when the gateway started, to the second.
+    pub fn started(&self) -> Timestamp {
+        let seconds = self.figures().map_or(0, |figures| figures.started.get());
+        Timestamp::from_millis(seconds.saturating_mul(1_000))
     }
 
     /// Returns the counts since the start.
@@ -257,18 +255,6 @@ pub enum CountOf {
     Queries,
     /// Messages by version.
     Tls,
-}
-
-/// Durations of the last hour, in seconds.
-#[derive(Clone, Copy, Debug)]
-pub enum Recent {
-    /// Accepted messages, from the last octet to the reply.
-    Accepted,
-    /// From an event to the end of its first attempt.
-    FirstAttempts,
-    Commits,
-    /// DNS queries.
-    Queries,
 }
 
 impl std::fmt::Debug for Metrics {

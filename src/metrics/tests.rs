@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::history::Durations;
 use super::*;
 use crate::domain::evidence::dkim::Signature;
 
@@ -12,6 +13,10 @@ fn later(minutes: u64) -> Timestamp {
 
 fn metrics() -> Metrics {
     Metrics::new(BEGIN).unwrap()
+}
+
+fn durations(metrics: &Metrics) -> Durations {
+    metrics.last_hour(later(0)).durations
 }
 
 fn text(metrics: &Metrics) -> String {
@@ -100,25 +105,25 @@ fn minutes_hold_the_messages_of_their_time_and_the_last_is_under_way() {
     metrics.keep_minute(later(1));
     refuse();
     refuse();
-    let minutes = metrics.minutes(later(2));
+    let minutes = metrics.last_hour(later(2)).minutes;
     let messages: Vec<_> = minutes.iter().map(|minute| minute.messages).collect();
     assert_eq!(messages, [[1, 0, 0], [0, 2, 0]]);
     assert_eq!((minutes[0].began, minutes[1].began), (BEGIN, later(1)));
     // An hour is kept, and no more.
     (2..200).for_each(|minute| metrics.keep_minute(later(minute)));
-    assert_eq!(metrics.minutes(later(200)).len(), 61);
+    assert_eq!(metrics.last_hour(later(200)).minutes.len(), 61);
 }
 
 #[test]
 fn durations_are_of_the_last_hour() {
     let metrics = metrics();
-    assert_eq!(metrics.recent(Recent::Accepted).percentile(50), None);
+    assert_eq!(durations(&metrics).accepted.percentile(50), None);
     metrics.message(Verdict::Accepted, 1, None, Duration::from_secs(20));
     (1..=61).for_each(|minute| metrics.keep_minute(later(minute)));
     for _ in 0..100 {
         metrics.message(Verdict::Accepted, 1, None, 2 * MILLI);
     }
-    let recent = metrics.recent(Recent::Accepted);
+    let recent = durations(&metrics).accepted;
     assert_eq!(recent.count, 100);
     // Spread evenly between 1 and 2.5 ms, as Prometheus takes it.
     let within = |percent, from: f64, to: f64| {
@@ -133,7 +138,7 @@ fn durations_are_of_the_last_hour() {
 fn values_above_all_buckets_are_estimated_by_the_last_bound() {
     let metrics = metrics();
     metrics.committed(3, Duration::from_secs(600));
-    let commits = metrics.recent(Recent::Commits);
+    let commits = durations(&metrics).commits;
     assert_eq!(commits.percentile(50), Some(60.0));
     assert_eq!((commits.count, commits.buckets.iter().map(|one| one.1).sum::<u64>()), (1, 0));
 }
@@ -143,7 +148,7 @@ fn first_attempts_and_successes_are_told_from_others() {
     let metrics = metrics();
     metrics.attempt("retry", 1, MILLI, 3 * MILLI);
     metrics.attempt("delivered", 2, MILLI, Duration::from_secs(30));
-    assert_eq!(metrics.recent(Recent::FirstAttempts).count, 1);
+    assert_eq!(durations(&metrics).first_attempts.count, 1);
     assert_eq!(metrics.attempts_to_success().buckets[1], (2.0, 1));
     let counts = metrics.counts(CountOf::Attempts);
     assert_eq!(counts, [(vec!["delivered".to_owned()], 1), (vec!["retry".to_owned()], 1)]);
@@ -189,5 +194,5 @@ fn a_default_one_measures_nothing() {
     let off = Metrics::default();
     off.message(Verdict::Accepted, 1, None, MILLI);
     assert!(off.text().unwrap().is_empty() && off.described().is_empty());
-    assert!(off.minutes(BEGIN).is_empty());
+    assert!(off.last_hour(BEGIN).minutes.is_empty());
 }

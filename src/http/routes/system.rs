@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::verdict::Outcome;
 use crate::http::typed::{Call, Problem, successes};
-use crate::metrics::{CountOf, Counts, Distribution, Gauges, Metrics, Recent};
+use crate::metrics::{CountOf, Counts, Distribution, Gauges, LastHour};
 use crate::wire::Date;
 
 /// Shows the state of this gateway
@@ -192,11 +192,12 @@ pub async fn show(call: Call, _: Show) -> Result<Shown, Problem> {
     let (gauges, checks) = (system.gauges().await, checks(&call).await);
     let now = call.http.mint.clock().now();
     let metrics = &system.metrics;
+    let last = metrics.last_hour(now);
     let counts = |of| named(metrics.counts(of));
     let Gauges { connections, idle_connections, waiting_deliveries, free_bytes, .. } = gauges;
     let system = SystemState {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        started_at: Date(system.started()),
+        started_at: Date(metrics.started()),
         date: Date(now),
         checks,
         sessions: gauges.sessions,
@@ -208,8 +209,8 @@ pub async fn show(call: Call, _: Show) -> Result<Shown, Problem> {
         waiting_deliveries,
         overdue_ms: gauges.overdue.and_then(|overdue| u64::try_from(overdue.as_millis()).ok()),
         certificates: gauges.certificates.iter().map(certificate).collect(),
-        durations: durations(metrics),
-        minutes: metrics.minutes(now).iter().map(minute).collect(),
+        durations: durations(&last),
+        minutes: last.minutes.iter().map(minute).collect(),
         messages: metrics.counts(CountOf::Messages).into_iter().filter_map(messages).collect(),
         recipients_refused: counts(CountOf::Recipients),
         authentication: metrics
@@ -236,9 +237,8 @@ async fn checks(call: &Call) -> Vec<Check> {
     checks.collect()
 }
 
-fn durations(metrics: &Metrics) -> Durations {
-    let percentiles = |of| {
-        let recent = metrics.recent(of);
+fn durations(LastHour { durations, .. }: &LastHour) -> Durations {
+    let percentiles = |recent: &Distribution| {
         let micros = |percent| recent.percentile(percent).map(|seconds| whole(seconds * 1e6));
         Percentiles {
             count: recent.count,
@@ -248,10 +248,10 @@ fn durations(metrics: &Metrics) -> Durations {
         }
     };
     Durations {
-        accept: percentiles(Recent::Accepted),
-        first_attempt: percentiles(Recent::FirstAttempts),
-        commit: percentiles(Recent::Commits),
-        dns_query: percentiles(Recent::Queries),
+        accept: percentiles(&durations.accepted),
+        first_attempt: percentiles(&durations.first_attempts),
+        commit: percentiles(&durations.commits),
+        dns_query: percentiles(&durations.queries),
     }
 }
 
