@@ -22,7 +22,7 @@ use crate::app::mailbox::retention::Retention;
 use crate::app::relay::Relays;
 use crate::app::relay::inbound::Inbound;
 use crate::app::relay::sns_certificates::SnsCertificates;
-use crate::app::system::{MailLoad, Parts, System};
+use crate::app::system::{Parts, System};
 use crate::console::{self, Console};
 use crate::domain::clock::{Belief, Clock, Timestamp};
 use crate::domain::domain_name::DomainName;
@@ -36,7 +36,6 @@ use crate::rules::{
     ForwardRules, IntakeRules, RetentionRules, Rules, RulesError, Share, StoreRules, WebhookRules,
 };
 use crate::shutdown::Shutdown;
-use crate::smtp::Load;
 use crate::store::{Serving, Store, StoreError, StorePlace};
 use crate::tls::Files;
 use crate::tls::acme::Acme;
@@ -56,7 +55,6 @@ mod vault;
 
 use self::api::{ApiRules, SharedUseCases};
 use self::incoming::{Incoming, SmtpSettings};
-use self::readiness::FrontEndState;
 pub use self::settings::{RunError, Settings, TlsSettings};
 use self::threads::Threads;
 use self::tls::Tls;
@@ -101,6 +99,12 @@ impl Running {
             ("acme", self.acme),
         ];
         all.into_iter().filter_map(|(name, address)| Some((name, address?)))
+    }
+
+    /// Returns the addresses in one line, as `smtp ADDRESS http ADDRESS`.
+    pub fn in_words(&self) -> String {
+        let words = self.addresses().map(|(name, address)| format!("{name} {address}"));
+        words.collect::<Vec<_>>().join(" ")
     }
 
     /// Reads all certificate files again. If some cannot be used, their old pair stays, and the log
@@ -211,7 +215,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let (socket, http) = bind(settings.http).await?;
     let indexing = mailbox::keep_index(store.clone(), access.search);
     let erasures = Erasures::new(store.clone(), mint.clock().clone(), &rules.retention);
-    let parts = system_parts(&incoming.state, &tls);
+    let parts = Parts { load: Arc::clone(&incoming.state.load), certificates: tls.ends.clone() };
     let system = System::new(metrics, stores.requests.clone(), mint.clock().clone(), parts);
     let shared = SharedUseCases {
         preview,
@@ -272,7 +276,28 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     }
     let serving = http::serve(socket, router, api, shutdown.clone(), tls.https);
     shutdown.spawn_on(&running.threads.requests(), serving);
+    log_start(&running, &place, secure);
     Ok(running)
+}
+
+/// Logs what serves and where, and warns of keys that may cross a network in clear.
+fn log_start(running: &Running, place: &StorePlace, secure: bool) {
+    let blobs = place.blobs.as_ref().map(ToString::to_string);
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        store = %place.database,
+        blobs,
+        addresses = running.in_words(),
+        "gatepost serves"
+    );
+    if !secure && !running.http.ip().is_loopback() {
+        tracing::warn!(
+            address = %running.http,
+            "the API speaks http beyond this machine, and keys travel in its queries: give \
+             --http-tls-cert and --http-tls-key, or put a proxy with TLS in front and name its \
+             https URL by --public-url"
+        );
+    }
 }
 
 /// Opens the store with connections of its own, on the threads that use it: the threads of the
@@ -296,16 +321,6 @@ fn spawn_background(audit: AuditLog, agents: Agents, erasures: Erasures, shutdow
         let (erasing, migrating) = (erasures.run(stop.soft()), agents.migrate(stop.soft()));
         tokio::join!(audit.run(stop.soft()), erasing, migrating);
     });
-}
-
-/// Returns how to read the load of the front end and the certificates in use.
-fn system_parts(front_end: &FrontEndState, tls: &Tls) -> Parts {
-    let load = Arc::clone(&front_end.load);
-    let load = move || {
-        let Load { sessions, memory_bytes, .. } = load();
-        MailLoad { sessions, memory_bytes }
-    };
-    Parts { load: Arc::new(load), certificates: tls.ends() }
 }
 
 /// The store, with separate connections for mail, requests, streams and heartbeats.

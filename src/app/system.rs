@@ -13,6 +13,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::domain::clock::{Clock, Timestamp};
 use crate::domain::evidence::count;
+use crate::domain::ports::MailLoad;
 use crate::domain::repeats::{LogCause, Repeats};
 use crate::metrics::{Gauges, Metrics, MetricsError};
 use crate::store::{Store, StoreError};
@@ -21,15 +22,6 @@ use crate::store::{Store, StoreError};
 const FRESH: Duration = Duration::from_secs(1);
 /// Longest wait for the store.
 const PATIENCE: Duration = Duration::from_secs(3);
-
-/// The work of the front end for mail; None where it does not know.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct MailLoad {
-    /// Open sessions.
-    pub sessions: Option<usize>,
-    /// Bytes reserved for messages under way.
-    pub memory_bytes: Option<usize>,
-}
 
 /// A certificate in use: its listener, and how to read its end.
 pub type CertificateEnd = (&'static str, Arc<dyn Fn() -> Timestamp + Send + Sync>);
@@ -47,21 +39,14 @@ pub struct System {
     store: Store,
     clock: Clock,
     parts: Parts,
-    started: Timestamp,
     last: Arc<Mutex<Option<(Timestamp, Gauges)>>>,
     repeats: Repeats,
 }
 
 impl System {
     pub fn new(metrics: Metrics, store: Store, clock: Clock, parts: Parts) -> Self {
-        let started = clock.now();
         let (last, repeats) = (Arc::default(), Repeats::default());
-        Self { metrics, store, clock, parts, started, last, repeats }
-    }
-
-    /// When this gateway started.
-    pub const fn started(&self) -> Timestamp {
-        self.started
+        Self { metrics, store, clock, parts, last, repeats }
     }
 
     /// Returns the gauges, read at most a second ago. A figure that the store does not tell in time

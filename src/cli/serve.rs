@@ -39,7 +39,6 @@ impl Serve {
     pub(super) async fn run(self, global: &GlobalArgs) -> Result<ExitCode, Failure> {
         telemetry::init_by(self.log_filter.as_deref(), self.log_level.as_deref(), self.log_json)?;
         let options = global.store.with(self.options)?;
-        let (place, public_url) = (place(&options)?, options.public_url()?);
         let grace = options.grace();
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
@@ -49,7 +48,6 @@ impl Serve {
             _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),
             _ = terminate.recv() => return Ok(ExitCode::SUCCESS),
         };
-        log_start(&running, &place, public_url.is_some_and(|url| url.scheme() == "https"));
         say!("{}", ready(&running, self.log_json))?;
         let broken = loop {
             tokio::select! {
@@ -71,36 +69,10 @@ impl Serve {
     }
 }
 
-/// Logs what serves and where, and warns of keys that may cross a network in clear.
-fn log_start(running: &Running, place: &StorePlace, is_behind_tls: bool) {
-    let blobs = place.blobs.as_ref().map(ToString::to_string);
-    tracing::info!(
-        version = env!("CARGO_PKG_VERSION"),
-        store = %place.database,
-        blobs,
-        addresses = in_words(running),
-        "gatepost serves"
-    );
-    if !running.https && !is_behind_tls && !running.http.ip().is_loopback() {
-        tracing::warn!(
-            address = %running.http,
-            "the API speaks http beyond this machine, and keys travel in its queries: give \
-             --http-tls-cert and --http-tls-key, or put a proxy with TLS in front and name its \
-             https URL by --public-url"
-        );
-    }
-}
-
-fn in_words(running: &Running) -> String {
-    let words: Vec<_> =
-        running.addresses().map(|(name, address)| format!("{name} {address}")).collect();
-    words.join(" ")
-}
-
 /// The line that says that the server is ready.
 fn ready(running: &Running, json: bool) -> String {
     if !json {
-        return format!("gatepost is ready: {}", in_words(running));
+        return format!("gatepost is ready: {}", running.in_words());
     }
     let addresses = running.addresses().map(|(name, address)| (name.to_owned(), json!(address)));
     let message = ("message".to_owned(), json!("gatepost is ready"));

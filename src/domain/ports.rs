@@ -91,6 +91,17 @@ pub struct IntakeReply {
     pub again: bool,
 }
 
+/// The load of the front end for mail; None for a figure that it does not know.
+#[derive(Clone, Copy, Debug)]
+pub struct MailLoad {
+    /// Open sessions.
+    pub sessions: Option<usize>,
+    /// Bytes reserved for messages under way.
+    pub memory_bytes: Option<usize>,
+    /// Whether memory is left for one more message.
+    pub has_memory: bool,
+}
+
 /// The port through which the SMTP room reaches `app`.
 pub trait Intake: Send + Sync + 'static {
     /// At MAIL: returns the free bytes where messages are stored, or None if this process cannot

@@ -12,11 +12,13 @@ use super::tls::Tls;
 use super::{FrontEnd, RunError};
 use crate::app::intake::Gateway;
 use crate::domain::domain_name::DomainName;
+#[cfg(feature = "mailin")]
+use crate::domain::ports::MailLoad;
 use crate::rules::SmtpRules;
 use crate::shutdown::Shutdown;
 use crate::smtp::Listener;
 #[cfg(feature = "mailin")]
-use crate::smtp::{Load, Mailin};
+use crate::smtp::Mailin;
 
 /// The settings of the SMTP listener; `size` is the largest message in bytes.
 pub(super) struct SmtpSettings<'s> {
@@ -77,8 +79,8 @@ impl Incoming {
                 let mailin = bound.await.map_err(fail(address))?;
                 let smtp = mailin.local_addr().map_err(fail(address))?;
                 let serve = vec![watched(Box::pin(mailin.serve()))];
-                let idle = Load { sessions: None, memory_bytes: None, has_memory: true };
-                let load = Arc::new(move || idle);
+                let unknown = MailLoad { sessions: None, memory_bytes: None, has_memory: true };
+                let load = Arc::new(move || unknown);
                 let state = FrontEndState { ended: ended.clone(), load, min_free_bytes };
                 Ok(Self { smtp, smtps: None, serve, state })
             }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::clock::Clock;
+use crate::domain::ports::MailLoad;
 use crate::http::{Check, Fault, Readiness};
 use crate::shutdown::Shutdown;
-use crate::smtp::Load;
 use crate::store::{Store, StoreError};
 
 /// All checks run at once; the response takes less than a second.
@@ -22,7 +22,7 @@ const ORIGINALS_HOLD: Duration = Duration::from_secs(30);
 pub(super) struct FrontEndState {
     /// Cancelled when the front end has ended, for any reason.
     pub(super) ended: CancellationToken,
-    pub(super) load: Arc<dyn Fn() -> Load + Send + Sync>,
+    pub(super) load: Arc<dyn Fn() -> MailLoad + Send + Sync>,
     /// Bytes that must be free on the disk; with less, mail is deferred.
     pub(super) min_free_bytes: u64,
 }

@@ -23,7 +23,8 @@ pub(super) struct Tls {
     pub(super) https: Option<Acceptor>,
     pub(super) files: Vec<Arc<Files>>,
     certificates: Certificates,
-    https_certificates: Option<Certificates>,
+    /// How to read the end of each certificate in use.
+    pub(super) ends: Vec<CertificateEnd>,
     acme_settings: Option<acme::Settings>,
     pub(super) acme: Option<Acme>,
 }
@@ -49,7 +50,8 @@ impl Tls {
             }
         };
         let starttls = Acceptor::new(&certificates, rules.smtp.deadlines.handshake())?;
-        let (mut https, mut https_certificates) = (None, None);
+        let mut ends = vec![end("smtp", &certificates)];
+        let mut https = None;
         if let Some(paths) = settings.http {
             // The API's host name is not known here.
             let certified = Files::open(paths, None, clock.clone()).await?;
@@ -57,20 +59,11 @@ impl Tls {
             let acceptor =
                 Acceptor::with_protocols(certified.certificates(), deadline, &["http/1.1"])?;
             https = Some(acceptor);
-            https_certificates = Some(certified.certificates().clone());
+            ends.push(end("https", certified.certificates()));
             files.push(certified);
         }
         let (smtps, acme_settings) = (settings.smtps, settings.acme);
-        Ok(Self {
-            smtps,
-            starttls,
-            https,
-            files,
-            certificates,
-            https_certificates,
-            acme_settings,
-            acme: None,
-        })
+        Ok(Self { smtps, starttls, https, files, certificates, ends, acme_settings, acme: None })
     }
 
     /// Installs the stored certificate of the authority, if one is named, and listens for its
@@ -99,16 +92,6 @@ impl Tls {
         Ok(())
     }
 
-    /// Returns how to read the end of each certificate in use.
-    pub(super) fn ends(&self) -> Vec<CertificateEnd> {
-        let smtp = ("smtp", self.certificates.clone());
-        let https = self.https_certificates.clone().map(|https| ("https", https));
-        let end = |(listener, certificates): (&'static str, Certificates)| -> CertificateEnd {
-            (listener, Arc::new(move || certificates.current().until()))
-        };
-        [smtp].into_iter().chain(https).map(end).collect()
-    }
-
     /// Follows the files, and renews the authority's certificate, until the soft stop.
     pub(super) fn follow(&mut self, rules: &TlsRules, shutdown: &Shutdown) {
         if let Some(acme) = self.acme.take() {
@@ -124,6 +107,11 @@ impl Tls {
             shutdown.spawn(async move { files.follow(every, warning, stop.soft()).await });
         }
     }
+}
+
+fn end(listener: &'static str, certificates: &Certificates) -> CertificateEnd {
+    let certificates = certificates.clone();
+    (listener, Arc::new(move || certificates.current().until()))
 }
 
 /// Makes the self-signed pair. It is kept with the embedded store. Gateways on PostgreSQL have no

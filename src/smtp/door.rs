@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::net::{RecvFlags, recv};
 use tokio::net::TcpStream;
 
-use crate::domain::ports::Intake;
+use crate::domain::ports::{Intake, MailLoad};
 use crate::domain::repeats::{LogCause, Repeats};
 use crate::rules::SmtpRules;
 use crate::shutdown::Shutdown;
@@ -33,17 +33,6 @@ pub(super) struct ConnectionKind {
     pub(super) implicit_tls: bool,
     /// The peer is a proxy: a PROXY header names the client first.
     pub(super) proxied: bool,
-}
-
-/// The load of the front end; None for a figure that it does not know.
-#[derive(Clone, Copy, Debug)]
-pub struct Load {
-    /// Open sessions.
-    pub sessions: Option<usize>,
-    /// Bytes reserved for messages under way.
-    pub memory_bytes: Option<usize>,
-    /// Whether memory is left for one more message.
-    pub has_memory: bool,
 }
 
 /// State shared by all connections.
@@ -91,10 +80,10 @@ impl<I: Intake> Door<I> {
     }
 
     /// Returns how to read the load.
-    pub(super) fn load(&self) -> impl Fn() -> Load + Send + Sync + use<I> {
+    pub(super) fn load(&self) -> impl Fn() -> MailLoad + Send + Sync + use<I> {
         let (budget, step) = (self.budget.clone(), self.rules.memory.reserve_step_bytes);
         let places = self.places.clone();
-        move || Load {
+        move || MailLoad {
             sessions: Some(places.taken()),
             memory_bytes: Some(budget.taken()),
             has_memory: budget.has(step),

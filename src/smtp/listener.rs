@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use tokio::net::TcpListener;
 
 use crate::domain::domain_name::DomainName;
-use crate::domain::ports::Intake;
+use crate::domain::ports::{Intake, MailLoad};
 use crate::domain::repeats::LogCause;
 use crate::rules::{self, SmtpRules};
 use crate::shutdown::Shutdown;
@@ -107,7 +107,7 @@ impl<I: Intake> Listener<I> {
     }
 
     /// Returns how to read the load of all listeners together.
-    pub fn load(&self) -> impl Fn() -> super::Load + Send + Sync + use<I> {
+    pub fn load(&self) -> impl Fn() -> MailLoad + Send + Sync + use<I> {
         self.door.load()
     }
 

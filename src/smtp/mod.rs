@@ -33,7 +33,6 @@ mod fake;
 #[cfg(test)]
 mod tests;
 
-pub use door::Load;
 pub use listener::Listener;
 #[cfg(feature = "mailin")]
 pub use mailin::Mailin;

@@ -74,7 +74,7 @@ use crate::app::mailbox::Mailbox;
 use crate::app::mailbox::erasure::Erasures;
 use crate::app::mailbox::links::Links;
 use crate::app::relay::Relays;
-use crate::app::system::{MailLoad, Parts, System};
+use crate::app::system::{Parts, System};
 use crate::app::tenancy::{Claiming, Invitation, Tenancy};
 use crate::app::vault::Vault;
 use crate::console::{self, Console};
@@ -86,6 +86,7 @@ use crate::domain::domain_name::DomainName;
 use crate::domain::id::{AccountId, AttemptId, DestinationId, Mint};
 use crate::domain::key::KeyOwner;
 use crate::domain::member::{Member, Role};
+use crate::domain::ports::MailLoad;
 use crate::egress::client::{Client, Limits, Lookup};
 use crate::egress::guard::Guard;
 use crate::http::serve;
@@ -401,7 +402,11 @@ fn system(store: &Store, mint: &Mint) -> System {
     let metrics = Metrics::new(clock.now()).unwrap();
     let end = clock.now().plus(Duration::from_secs(40 * 86_400));
     let parts = Parts {
-        load: Arc::new(|| MailLoad { sessions: Some(3), memory_bytes: Some(4_096) }),
+        load: Arc::new(|| MailLoad {
+            sessions: Some(3),
+            memory_bytes: Some(4_096),
+            has_memory: true,
+        }),
         certificates: vec![("smtp", Arc::new(move || end))],
     };
     System::new(metrics, store.clone(), clock, parts)
