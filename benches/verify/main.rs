@@ -25,7 +25,9 @@ use gatepost::app::intake::examine;
 use gatepost::domain::clock::Timestamp;
 use gatepost::domain::policy::Proof;
 use gatepost::domain::ports::{Client, Envelope};
+use gatepost::domain::verdict::Verdict;
 use gatepost::mail::{scan, summarise};
+use gatepost::metrics::Metrics;
 use gatepost::rules::Rules;
 use gatepost::shutdown::Shutdown;
 use gatepost::testkit::dns::DnsServer;
@@ -106,6 +108,15 @@ impl Examiner {
             examine(&self.authenticator, rules, &envelope, &letter.raw, self.now).await.proof
         };
         assert_eq!(whole().await, Proof::Authenticated);
+        let metrics = Metrics::new(self.now).unwrap();
+        let examined =
+            examine(&self.authenticator, &self.rules.intake, &envelope, &letter.raw, self.now)
+                .await;
+        let count = || {
+            metrics.examined(&examined.steps, examined.results.as_deref());
+            metrics.message(Verdict::Accepted, examined.size, Some("TLSv1.3"), time);
+            metrics.committed(1, time);
+        };
         let region = Region::new(ALLOCATOR);
         whole().await;
         let counted = region.change();
@@ -118,6 +129,7 @@ impl Examiner {
             read: cost(time, || async { summarise(&letter.raw, &scanned, &[], limits).is_ok() })
                 .await,
             whole: cost(time, whole).await,
+            metrics: cost(time, || async { count() }).await,
             allocations: counted.allocations + counted.reallocations,
             allocated: counted.bytes_allocated,
         }
