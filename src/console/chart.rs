@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use plotters::chart::ChartBuilder;
+use plotters::coord::ranged1d::{IntoSegmentedCoord as _, SegmentValue};
 use plotters::drawing::{DrawingAreaErrorKind, IntoDrawingArea as _};
 use plotters::element::Rectangle;
 use plotters::style::{Color as _, IntoFont as _, RGBColor};
@@ -19,6 +20,9 @@ const SIZE: (u32, u32) = (960, 160);
 /// Marks of the series, by place: `.plot [fill="#000001"]` in the style sheet.
 const MARKS: [RGBColor; 4] =
     [RGBColor(0, 0, 1), RGBColor(0, 0, 2), RGBColor(0, 0, 3), RGBColor(0, 0, 4)];
+
+/// Most columns that each have a label.
+const LABELLED: usize = 12;
 
 /// Marks by meaning, for the columns of a chart.
 #[derive(Clone, Copy, Debug)]
@@ -49,19 +53,21 @@ fn draw(
     let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
     let highest = columns.iter().map(|column| column.parts.iter().sum::<u64>()).max();
     let width = i32::try_from(columns.len()).unwrap_or(i32::MAX).max(1);
-    let mut chart = ChartBuilder::on(&area)
-        .margin(6)
-        .x_label_area_size(22)
-        .y_label_area_size(52)
-        .build_cartesian_2d(0..width * UNIT, 0..highest.unwrap_or(0).max(4))?;
-    let label = |place: &i32| {
-        let place = usize::try_from(place / UNIT).unwrap_or(0);
+    let mut chart =
+        ChartBuilder::on(&area)
+            .margin(6)
+            .x_label_area_size(22)
+            .y_label_area_size(52)
+            .build_cartesian_2d((0..width - 1).into_segmented(), 0..highest.unwrap_or(0).max(4))?;
+    let label = |place: &SegmentValue<i32>| {
+        let SegmentValue::CenterOf(place) = place else { return String::new() };
+        let place = usize::try_from(*place).unwrap_or(0);
         columns.get(place).map(|column| column.label.clone()).unwrap_or_default()
     };
     chart
         .configure_mesh()
         .disable_x_mesh()
-        .x_labels(columns.len().clamp(1, 9))
+        .x_labels(if columns.len() > LABELLED { 9 } else { columns.len().max(1) })
         .x_label_formatter(&label)
         .y_labels(4)
         .label_style(("sans-serif", 12).into_font())
@@ -71,8 +77,11 @@ fn draw(
         let bars = columns.iter().zip(0_i32..).filter_map(|(column, at)| {
             let ground: u64 = column.parts.iter().take(place).sum();
             let height = column.parts.get(place).copied().filter(|height| *height > 0)?;
-            let corners = [(at * UNIT + 1, ground), ((at + 1) * UNIT - 1, ground + height)];
-            Some(Rectangle::new(corners, mark))
+            let corners = [(at, ground), (at + 1, ground + height)];
+            let corners = corners.map(|(at, height)| (SegmentValue::Exact(at), height));
+            let mut bar = Rectangle::new(corners, mark);
+            bar.set_margin(0, 0, 1, 1);
+            Some(bar)
         });
         chart.draw_series(bars)?;
     }
@@ -102,9 +111,6 @@ pub(super) fn place(at: i64, begin: i64, lasts: Duration) -> usize {
     let last = usize::try_from(OVER_TIME - 1).unwrap_or(usize::MAX);
     usize::try_from((at - begin).div_euclid(step)).unwrap_or(0).min(last)
 }
-
-/// Units of a column on the axis.
-const UNIT: i32 = 10;
 
 #[cfg(test)]
 mod tests {

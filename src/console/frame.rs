@@ -98,6 +98,7 @@ pub(super) struct Frame {
     pub(super) kind: String,
     /// The member or account that signed in.
     pub(super) who: String,
+    is_administrator: bool,
     section: Section,
     /// Goes with every form.
     pub(super) csrf: String,
@@ -131,6 +132,7 @@ impl Frame {
             name: shown.name,
             kind: shown.kind,
             who: member.unwrap_or_else(|| caller.account.name.clone()),
+            is_administrator: caller.is_administrator(),
             section,
             csrf: super::session::csrf(&visit.secret),
             once: visit.console.http.mint.uuid().to_string(),
@@ -155,11 +157,11 @@ impl Frame {
         format!("/console/{}{page}", self.account)
     }
 
-    /// The navigation; the gateway itself is the partner's.
+    /// The navigation; the gateway itself is for those who operate it.
     pub(super) fn groups(&self) -> impl Iterator<Item = &'static Group> {
-        let is_partner = self.kind == "partner";
+        let operates = self.kind == "partner" && self.is_administrator;
         let is_system = |entry: &Entry| entry.section == Section::System;
-        GROUPS.iter().filter(move |(_, entries)| is_partner || !entries.iter().any(is_system))
+        GROUPS.iter().filter(move |(_, entries)| operates || !entries.iter().any(is_system))
     }
 
     pub(super) fn is_here(&self, entry: &Entry) -> bool {

@@ -20,7 +20,7 @@ use crate::http::error::Problem;
 
 /// Deliveries of a page.
 const ROWS: u32 = 50;
-/// Newest deliveries whose attempts are counted, and waiting ones that are.
+/// Most waiting deliveries that are counted.
 const COUNTED: u32 = 200;
 
 #[derive(Deserialize)]
@@ -129,7 +129,7 @@ struct WebhookPage {
     list: Deliveries,
     state: String,
     waiting: Waiting,
-    /// Attempts of the newest deliveries over time: delivered and failed. Empty without any.
+    /// Attempts of the deliveries in the list over time: delivered and failed. Empty without any.
     health: String,
 }
 
@@ -162,11 +162,9 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     let asked = visit.on("listDeliveries").at(id).with("limit", ROWS).with("state", &state);
     let list: Deliveries = visit.ask(asked.with("before", visit.query.get("before"))).await?;
     let now = visit.console.http.mint.clock().now();
-    let newest = visit.on("listDeliveries").at(id).with("limit", COUNTED);
-    let pending = newest.clone().with("state", "pending");
-    let (newest, pending): (Deliveries, Deliveries) =
-        (visit.ask(newest).await?, visit.ask(pending).await?);
-    let health = match health(&newest, now) {
+    let pending = visit.on("listDeliveries").at(id).with("limit", COUNTED).with("state", "pending");
+    let pending: Deliveries = visit.ask(pending).await?;
+    let health = match health(&list, now) {
         columns if columns.is_empty() => String::new(),
         columns => chart::columns(&columns, &[Tone::Good, Tone::Bad])?,
     };

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Browser;
+use crate::domain::member::Role;
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Verdict;
 use crate::http::tests::House;
@@ -36,7 +37,8 @@ async fn the_partner_sees_the_gateway_with_charts() {
 
 #[tokio::test]
 async fn nobody_else_sees_it_and_is_not_led_to_it() {
-    let house = House::new().await;
+    let mut house = House::new().await;
+    house.join("reader", "partner", Role::Member, &[]).await;
     for caller in ["reseller1", "org1", "agent1"] {
         let browser = Browser::of(&house, caller).await;
         let at = |page: &str| format!("/console/{}{page}", house.id(caller));
@@ -45,7 +47,11 @@ async fn nobody_else_sees_it_and_is_not_led_to_it() {
         assert!(!page.text().contains("SMTP sessions"), "{caller}");
         assert!(!browser.get(&at("/live")).await.text().contains("/system"), "{caller}");
     }
+    let led = |page: &str| page.contains(&format!("/console/{}/system", house.id("partner")));
+    let live = format!("/console/{}/live", house.id("partner"));
+    let member = Browser::of(&house, "reader").await.get(&live).await;
+    assert_eq!(member.status, 200);
+    assert!(!led(&member.text()), "{}", member.text());
     let partner = Browser::of(&house, "partner").await;
-    let live = partner.get(&format!("/console/{}/live", house.id("partner"))).await;
-    assert!(live.text().contains(&format!("/console/{}/system", house.id("partner"))));
+    assert!(led(&partner.get(&live).await.text()));
 }
