@@ -177,10 +177,23 @@ impl Store {
         self.attempts.ask(EndedAttempt::new(claim, attempt, outcome, self.mint().clock())).await
     }
 
-    /// Returns the directory's version, read after this was called. Callers that come during a read
-    /// share the next one: any number of sessions cost one statement at a time.
+    /// Returns the directory's version, as it is after this was called. The embedded store reads it
+    /// again only if it may have changed. Callers that come during a read share the next one: any
+    /// number of sessions cost one statement at a time.
     pub async fn directory_version(&self) -> Result<i64, StoreError> {
-        self.versions.ask(()).await
+        self.check_trust()?;
+        let marked = self.embedded().and_then(|database| {
+            let directory = &database.directory;
+            directory.read().map(|mark| (directory, mark))
+        });
+        if let Some(version) = marked.and_then(|(directory, mark)| directory.version_at(mark)) {
+            return Ok(version);
+        }
+        let version = self.versions.ask(()).await?;
+        if let Some((directory, mark)) = marked {
+            directory.remember(mark, version);
+        }
+        Ok(version)
     }
 
     /// Returns the Agent, even one deleted since RCPT, with its current standing for this address

@@ -29,7 +29,7 @@ use crate::domain::repeats::Repeats;
 use crate::metrics::Metrics;
 use crate::rules::{Deliveries, Gateways};
 use crate::store::blobs::objects::Blobs;
-use crate::store::engine::database::{Database, Transaction};
+use crate::store::engine::database::{Database, Flush, Transaction};
 use crate::store::engine::embedded::Embedded;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::lease::BEGIN_SEARCH;
@@ -74,7 +74,14 @@ impl Base {
 
     /// Begins a writing transaction: see [`Database::begin`].
     pub(in crate::store) async fn begin(&self) -> Result<Transaction, StoreError> {
-        self.database.begin(&self.trust, &self.bell).await
+        self.begin_flushed(Flush::Now).await
+    }
+
+    pub(in crate::store) async fn begin_flushed(
+        &self,
+        flush: Flush,
+    ) -> Result<Transaction, StoreError> {
+        self.database.begin(&self.trust, &self.bell, flush).await
     }
 
     /// Measures the commits of this store and of all its clones from now on.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::checkpoints::Checkpoints;
+use super::directory_mark::Changing;
 use super::embedded::{self, Embedded};
 use super::error::StoreError;
 use super::lease::{BEGIN, Lease, Pool};
@@ -20,6 +20,17 @@ use crate::rules::StoreConnections as Connections;
 pub enum Database {
     Sqlite(Embedded),
     Postgres(Pool),
+}
+
+/// When the rows of a commit reach the disk of the embedded store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flush {
+    /// Before the commit returns.
+    Now,
+    /// With the next commit that is flushed now. A crash of the machine, not of this process, may
+    /// undo the transaction: for work that is then done again. PostgreSQL, whose gateways live on,
+    /// flushes now.
+    Later,
 }
 
 /// Attempts of a transaction that the database aborts in favour of another one.
@@ -43,11 +54,18 @@ macro_rules! retry_conflicts {
 pub(in crate::store) use retry_conflicts;
 
 /// Runs work in a transaction, which is begun anew after a conflict. The work commits if its rows
-/// are to stay. A macro, because the future of an `AsyncFn` that borrows cannot be declared `Send`.
+/// are to stay; they are flushed now unless it says when. A macro, because the future of an `AsyncFn` that borrows cannot be declared `Send`.
 macro_rules! transact {
     ($base:expr, async |$tx:ident| $work:block) => {
+        crate::store::engine::database::transact!(
+            $base,
+            crate::store::engine::database::Flush::Now,
+            async |$tx| $work
+        )
+    };
+    ($base:expr, $flush:expr, async |$tx:ident| $work:block) => {
         crate::store::engine::database::retry_conflicts!(async {
-            let mut $tx = $base.begin().await?;
+            let mut $tx = $base.begin_flushed($flush).await?;
             $work
         })
     };
@@ -105,20 +123,27 @@ impl Database {
         &self,
         trust: &Trust,
         bell: &Arc<Notify>,
+        flush: Flush,
     ) -> Result<Transaction, StoreError> {
         trust.check()?;
         let inner = match self {
             Self::Sqlite(database) => {
-                let begun = database.writer.begin_with("BEGIN IMMEDIATE").await;
+                // In WAL mode NORMAL leaves out the fsync of a commit, and nothing else.
+                let begin = match flush {
+                    Flush::Now => "PRAGMA synchronous = FULL; BEGIN IMMEDIATE",
+                    Flush::Later => "PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE",
+                };
+                let begun = database.writer.begin_with(begin).await;
                 let begun = begun.map_err(|error| trust.record_loss(error))?;
-                Inner::Sqlite(begun, Arc::clone(&database.checkpoints))
+                Inner::Sqlite(begun, database.clone())
             }
             Self::Postgres(pool) => Inner::Postgres(pool.begin(BEGIN).await?),
         };
         // The connection's former user may have lost trust while this caller waited.
         trust.check()?;
         let (trust, bell) = (trust.clone(), Arc::clone(bell));
-        Ok(Transaction { inner, trust, bell, rings: false, waiting: Vec::new() })
+        let waiting = Vec::new();
+        Ok(Transaction { inner, trust, bell, rings: false, waiting, changing: None })
     }
 
     /// Closes all connections after the work under way, however long it takes.
@@ -142,10 +167,12 @@ pub struct Transaction {
     rings: bool,
     /// Writes deferred by [`Self::later`].
     waiting: Vec<Many>,
+    /// Held until the commit, or the rollback.
+    changing: Option<Changing>,
 }
 
 enum Inner {
-    Sqlite(sqlx::Transaction<'static, sqlx::Sqlite>, Arc<Checkpoints>),
+    Sqlite(sqlx::Transaction<'static, sqlx::Sqlite>, Embedded),
     Postgres(Lease),
 }
 
@@ -155,18 +182,20 @@ impl Transaction {
     /// noticed even if no caller waits any more.
     pub async fn commit(mut self) -> Result<(), StoreError> {
         self.write_now().await?;
-        let Self { inner, trust, bell, rings, .. } = self;
+        let Self { inner, trust, bell, rings, changing, .. } = self;
         trust.check()?;
         let committing = tokio::spawn(async move {
             match inner {
-                Inner::Sqlite(inner, checkpoints) => {
+                Inner::Sqlite(inner, database) => {
                     inner.commit().await.map_err(|error| trust.record_loss(error))?;
-                    checkpoints.committed(&trust);
+                    database.checkpoints.committed(&trust);
                 }
                 Inner::Postgres(inner) => {
                     inner.commit().await.map_err(|error| trust.record_loss(error))?;
                 }
             }
+            // Before the caller hears of the change.
+            drop(changing);
             if rings {
                 bell.notify_one();
             }
@@ -193,6 +222,16 @@ impl Transaction {
     /// Wakes the dispatcher after the commit: the transaction writes deliveries.
     pub const fn ring(&mut self) {
         self.rings = true;
+    }
+
+    /// Notes that the directory has this version once the transaction commits.
+    pub fn directory_changes(&mut self, version: i64) -> Result<(), StoreError> {
+        if let Inner::Sqlite(_, database) = &self.inner {
+            let changing = database.directory.change(version);
+            self.changing =
+                Some(changing.map_err(|error| StoreError::from(sqlx::Error::Io(error)))?);
+        }
+        Ok(())
     }
 
     /// Returns the connection to run statements on.

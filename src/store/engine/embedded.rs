@@ -17,6 +17,7 @@ use sqlx::sqlite::{
 };
 
 use super::checkpoints::Checkpoints;
+use super::directory_mark::DirectoryMark;
 use super::error::StoreError;
 use super::schema;
 use super::sql::{Connection, Row, Statement};
@@ -44,6 +45,7 @@ pub struct Embedded {
     pub reader: SqlitePool,
     pub writer: SqlitePool,
     pub checkpoints: Arc<Checkpoints>,
+    pub directory: DirectoryMark,
     /// Time limit of a statement that walks many rows.
     statement: Duration,
     /// Greatest length of the database file seen so far, in bytes.
@@ -106,8 +108,9 @@ pub async fn open(
         .await
         .map_err(open_error)?;
     let longest = Arc::new(AtomicU64::new(std::fs::metadata(&path).map_err(io_error)?.len()));
+    let directory = DirectoryMark::open(folder).map_err(io_error)?;
     let (folder, statement) = (folder.to_owned(), rules.statement());
-    Ok(Embedded { folder, reader, writer, checkpoints, statement, longest })
+    Ok(Embedded { folder, reader, writer, checkpoints, directory, statement, longest })
 }
 
 impl Embedded {

@@ -13,6 +13,7 @@
 pub mod checkpoints;
 pub mod database;
 pub mod deadline;
+pub mod directory_mark;
 pub mod embedded;
 pub mod error;
 pub mod gates;

@@ -20,7 +20,7 @@ use crate::domain::search::words::Document;
 use crate::domain::source::Source;
 use crate::store::base::Base;
 use crate::store::base::unindexed_cache::UnindexedMail;
-use crate::store::engine::database::Transaction;
+use crate::store::engine::database::{Flush, Transaction};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;
@@ -92,7 +92,8 @@ impl Base {
             }
             let mut tx = match turn.take() {
                 Some(tx) => tx,
-                None => self.begin().await?,
+                // With its rows the machine forgets that these messages are indexed.
+                None => self.begin_flushed(Flush::Later).await?,
             };
             done.append(&mut insert(&mut tx, piece).await?);
             indexed = indexed.saturating_add(done.len());

@@ -124,22 +124,20 @@ impl Base {
 pub async fn changed(tx: &mut Transaction) -> Result<(), StoreError> {
     // Random, not counted: after a restore from an older copy a counter would repeat versions, and
     // answers remembered from lost changes would be valid again.
-    match sql("UPDATE directory SET version = random() WHERE single = 1")
+    let rows = sql("UPDATE directory SET version = random() WHERE single = 1 RETURNING version")
         .on_postgres(
             "UPDATE directory
              SET version = CAST((random() - 0.5) * 18000000000000000000 AS BIGINT)
-             WHERE single = 1",
+             WHERE single = 1 RETURNING version",
         )
-        .execute(tx.on())
-        .await?
-    {
-        1 => Ok(()),
+        .fetch_all(tx.on())
+        .await?;
+    let [row] = &rows[..] else {
         // Without the row no answer would ever expire.
-        rows => Err(StoreError::Corrupt {
-            table: "directory",
-            detail: format!("expected 1 row, found {rows}"),
-        }),
-    }
+        let detail = format!("expected 1 row, found {}", rows.len());
+        return Err(StoreError::Corrupt { table: "directory", detail });
+    };
+    tx.directory_changes(Columns { table: "directory", row }.integer("version")?)
 }
 
 impl GroupedWork for VersionReader {

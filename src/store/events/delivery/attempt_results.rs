@@ -15,7 +15,7 @@ use crate::domain::delivery::{Attempt, Claim, Outcome, State};
 use crate::domain::destination::Destination;
 use crate::domain::id::{AccountId, DeliveryId};
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, transact};
+use crate::store::engine::database::{Flush, Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::group::GroupedWork;
@@ -83,7 +83,11 @@ impl GroupedWork for AttemptWriter {
     }
 
     async fn write(&self, group: &[EndedAttempt]) -> Result<Vec<Finished>, StoreError> {
-        transact!(self.base, async |tx| {
+        // An event that the machine forgot to have delivered is delivered again, under its id. Other
+        // ends may announce events themselves, whose ids must last.
+        let delivered = group.iter().all(|one| one.outcome == Outcome::Delivered);
+        let flush = if delivered { Flush::Later } else { Flush::Now };
+        transact!(self.base, flush, async |tx| {
             let gone: Vec<&EndedAttempt> =
                 group.iter().filter(|one| one.outcome == Outcome::Gone).collect();
             let lineages = self.close_gates(&mut tx, group, &gone).await?;

@@ -13,7 +13,7 @@ use crate::domain::delivery::{Claim, TAKEN_OF_EACH};
 use crate::domain::destination::Destination;
 use crate::domain::id::{DeliveryId, DestinationId, EventId};
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, transact};
+use crate::store::engine::database::{Flush, Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
@@ -135,7 +135,8 @@ impl Base {
     /// caller ever got it. Claims nothing for destinations that are in `busy`, rest, are disabled
     /// or were removed; only the head of each room of an ordered destination; and one delivery, as
     /// a probe, of a destination that has rested. Works on one replay before, and on one draining
-    /// destination after; errors of these are logged.
+    /// destination after; errors of these are logged. Events are read behind the transaction, so that
+    /// no commit waits for them: one that is erased meanwhile is read as erased.
     pub async fn claim_deliveries(
         &self,
         now: Timestamp,
@@ -147,7 +148,8 @@ impl Base {
         let busy = serde_json::Value::from(busy).to_string();
         // First, in its own transaction: no lease runs meanwhile, and an error loses no claim.
         self.work_on_a_replay(now).await;
-        let (claims, draining) = transact!(self, async |tx| {
+        // A claim that is lost with the machine is lost with its attempt.
+        let (taken, draining) = transact!(self, Flush::Later, async |tx| {
             let row = sql(DRAINING).on_postgres(DRAINING_BESIDE_OTHERS).fetch_one(tx.on()).await?;
             // This may have been read before the gate was passed: `drain_more` checks again.
             let draining =
@@ -165,20 +167,28 @@ impl Base {
                 .bind(self.gateway_registry.own())
                 .fetch_all(tx.on())
                 .await?;
-            let mut claims = Vec::with_capacity(rows.len());
-            for (row, claim) in rows.iter().zip(load_claims(&mut tx, &rows).await?) {
-                match claim {
-                    Ok(claim) => claims.push(claim),
-                    Err(error @ StoreError::Corrupt { .. }) => {
-                        self.postpone_unreadable(&mut tx, row, &error, now).await?;
+            let destinations = destinations_of(&mut tx, &rows).await?;
+            let mut taken = Vec::with_capacity(rows.len());
+            for row in &rows {
+                match Taken::read(row, &destinations) {
+                    Ok(one) => taken.push(one),
+                    Err(error) => {
+                        self.postpone_unreadable(&mut tx, place_of(row)?, error, now).await?;
                     }
-                    Err(error) => return Err(error),
                 }
             }
-            let claims = self.keep_one_probe_each(&mut tx, claims, now, lease_until).await?;
+            let taken = self.keep_one_probe_each(&mut tx, taken, now, lease_until).await?;
             tx.commit().await?;
-            Ok((claims, draining))
+            Ok((taken, draining))
         })?;
+        let claims = match self.load_claims(&taken, now).await {
+            Ok(claims) => claims,
+            Err(error) => {
+                // Where this fails, too, they are due again when their lease ends.
+                let _failed = self.give_back_taken(&taken).await;
+                return Err(error);
+            }
+        };
         if let Some(destination) = draining {
             // The end of a delivery is a date of the wall clock.
             let ended = self.mint().clock().wall_of(now);
@@ -190,7 +200,7 @@ impl Base {
     /// Gives back claims that were not begun: they are due again at once, unless another claim has
     /// taken them since. A probe that was not made is left to the next claim.
     pub async fn release_deliveries(&self, claims: &[Claim]) -> Result<(), StoreError> {
-        transact!(self, async |tx| {
+        transact!(self, Flush::Later, async |tx| {
             for probe in claims {
                 let Some(rested_until) = probe.destination.health.rests_until else { continue };
                 // Restores the end of the rest: else it would last until the end of this lease.
@@ -205,9 +215,34 @@ impl Base {
                 .execute(tx.on())
                 .await?;
             }
-            give_back(&mut tx, claims).await?;
+            give_back(&mut tx, claims.iter().map(|claim| (claim.delivery, claim.fence))).await?;
             tx.commit().await
         })
+    }
+
+    async fn give_back_taken(&self, taken: &[Taken]) -> Result<(), StoreError> {
+        transact!(self, Flush::Later, async |tx| {
+            give_back(&mut tx, taken.iter().map(Taken::key)).await?;
+            tx.commit().await
+        })
+    }
+
+    /// Loads the events of claims. Postpones those that cannot be read: they fail no other.
+    async fn load_claims(&self, taken: &[Taken], now: Timestamp) -> Result<Vec<Claim>, StoreError> {
+        let events: Vec<EventId> = taken.iter().map(|one| one.event).collect();
+        let subjects = Subjects::load(self.reader(), &events).await?;
+        let mut claims = Vec::with_capacity(taken.len());
+        for one in taken {
+            match one.claim(&subjects) {
+                Ok(claim) => claims.push(claim),
+                Err(error) => transact!(self, async |tx| {
+                    let place = one.place.clone();
+                    self.postpone_unreadable(&mut tx, place, error.clone(), now).await?;
+                    tx.commit().await
+                })?,
+            }
+        }
+        Ok(claims)
     }
 
     /// Keeps one claim, the probe, of each destination that has rested, and lets the destination
@@ -216,15 +251,15 @@ impl Base {
     async fn keep_one_probe_each(
         &self,
         tx: &mut Transaction,
-        mut claims: Vec<Claim>,
+        mut taken: Vec<Taken>,
         now: Timestamp,
         lease_until: Timestamp,
-    ) -> Result<Vec<Claim>, StoreError> {
+    ) -> Result<Vec<Taken>, StoreError> {
         // UUIDv7: oldest first.
-        claims.sort_by_key(|claim| claim.delivery);
-        let rested: BTreeMap<DestinationId, Timestamp> = claims
+        taken.sort_by_key(|one| one.delivery);
+        let rested: BTreeMap<DestinationId, Timestamp> = taken
             .iter()
-            .filter_map(|claim| Some((claim.destination.id, claim.destination.health.rests_until?)))
+            .filter_map(|one| Some((one.destination.id, one.destination.health.rests_until?)))
             .collect();
         let dead = if tx.has_concurrent_writers() {
             "SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST($5 AS JSON))"
@@ -236,7 +271,7 @@ impl Base {
                 "UPDATE destinations SET rests_until = $2, prober = $6
                  WHERE id = $1 AND rests_until = $3 AND (rests_until <= $4 OR prober IN ({dead}))"
             );
-            let taken = Statement::of(take_probe.into())
+            let probes = Statement::of(take_probe.into())
                 .bind(destination.0)
                 .bind(lease_until)
                 .bind(rested_until)
@@ -245,14 +280,14 @@ impl Base {
                 .bind(self.gateway_registry.own())
                 .execute(tx.on())
                 .await?;
-            let mut may_keep = taken > 0;
-            let not_kept = |claim: &mut Claim| {
-                claim.destination.id == destination && !std::mem::take(&mut may_keep)
+            let mut may_keep = probes > 0;
+            let not_kept = |one: &mut Taken| {
+                one.destination.id == destination && !std::mem::take(&mut may_keep)
             };
-            let others: Vec<Claim> = claims.extract_if(.., not_kept).collect();
-            give_back(tx, &others).await?;
+            let others: Vec<Taken> = taken.extract_if(.., not_kept).collect();
+            give_back(tx, others.iter().map(Taken::key)).await?;
         }
-        Ok(claims)
+        Ok(taken)
     }
 
     /// Returns when the next delivery without a running lease is due; None if no delivery waits.
@@ -268,18 +303,18 @@ impl Base {
     /// Puts off a delivery that cannot be read, and in the end makes it exhausted; records an
     /// attempt each time. Left in the queue, it would fail every claim and stop all deliveries.
     /// Given up at once, it would be lost only because this gateway is older than another one.
+    /// Fails with any error that says nothing about the row.
     async fn postpone_unreadable(
         &self,
         tx: &mut Transaction,
-        row: &Row,
-        error: &StoreError,
+        place: Value,
+        error: StoreError,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        // SQLite can hold an id that cannot be read, but numbers its rows.
-        let (key, place): (&str, Value) = match row {
-            Row::Sqlite(_) => ("rowid", row.get::<i64>("place")?.into()),
-            Row::Postgres(_) => ("id", row.get::<Uuid>("place")?.into()),
-        };
+        if !matches!(error, StoreError::Corrupt { .. }) {
+            return Err(error);
+        }
+        let key = if tx.has_concurrent_writers() { "id" } else { "rowid" };
         tracing::error!(delivery.row = ?place, %error, "cannot read a delivery: postponed");
         let ended = self.mint().clock().wall_of(now);
         let record = format!(
@@ -315,12 +350,8 @@ fn count(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-/// Loads everything that the attempts of these deliveries need. A delivery that cannot be read
-/// fails no other one: its result is `Corrupt`.
-async fn load_claims(
-    tx: &mut Transaction,
-    rows: &[Row],
-) -> Result<Vec<Result<Claim, StoreError>>, StoreError> {
+/// Loads the destinations of claimed deliveries.
+async fn destinations_of(tx: &mut Transaction, rows: &[Row]) -> Result<Destinations, StoreError> {
     let named = rows.iter().filter_map(|row| row.get::<Uuid>("destination_id").ok());
     let found = many(
         format!(
@@ -329,40 +360,74 @@ async fn load_claims(
         ),
         named.map(|id| vec![id.into()]).collect(),
     );
-    let destinations = read_by_id(&found.fetch_all(tx.on()).await?, destination);
-    let events: Vec<EventId> = rows.iter().filter_map(|row| event_of(row).ok()).collect();
-    let subjects = Subjects::load(tx.on(), &events).await?;
-    Ok(rows.iter().map(|row| claim(row, &destinations, &subjects)).collect())
+    Ok(read_by_id(&found.fetch_all(tx.on()).await?, destination))
 }
 
-fn claim(
-    row: &Row,
-    destinations: &HashMap<Uuid, Result<Destination, StoreError>>,
-    subjects: &Subjects,
-) -> Result<Claim, StoreError> {
-    let columns = Columns { table: "deliveries", row };
-    let missing = |what: &str| columns.corrupt(format!("its {what} is missing"));
-    let destination = destinations.get(&columns.uuid("destination_id")?);
-    let destination = destination.cloned().ok_or_else(|| missing("destination"))??;
-    let (event, subject) = subjects.find(event_of(row)?)?.ok_or_else(|| missing("event"))?;
-    let attempts = u32::try_from(columns.integer("attempts")?);
-    Ok(Claim {
-        delivery: DeliveryId(columns.uuid("id")?),
-        attempts: attempts.map_err(|error| columns.corrupt(error))?,
-        fence: columns.integer("fence")?,
-        destination,
-        event,
-        subject,
+type Destinations = HashMap<Uuid, Result<Destination, StoreError>>;
+
+/// A claimed delivery, without its event.
+struct Taken {
+    /// SQLite can hold an id that cannot be read, but numbers its rows.
+    place: Value,
+    delivery: DeliveryId,
+    event: EventId,
+    attempts: u32,
+    fence: i64,
+    destination: Destination,
+}
+
+impl Taken {
+    fn read(row: &Row, destinations: &Destinations) -> Result<Self, StoreError> {
+        let columns = Columns { table: "deliveries", row };
+        let destination = destinations.get(&columns.uuid("destination_id")?);
+        let missing = || columns.corrupt("its destination is missing");
+        let attempts = u32::try_from(columns.integer("attempts")?);
+        Ok(Self {
+            place: place_of(row)?,
+            delivery: DeliveryId(columns.uuid("id")?),
+            event: event_of(row)?,
+            attempts: attempts.map_err(|error| columns.corrupt(error))?,
+            fence: columns.integer("fence")?,
+            destination: destination.cloned().ok_or_else(missing)??,
+        })
+    }
+
+    const fn key(&self) -> (DeliveryId, i64) {
+        (self.delivery, self.fence)
+    }
+
+    fn claim(&self, subjects: &Subjects) -> Result<Claim, StoreError> {
+        let (event, subject) = subjects.find(self.event)?.ok_or_else(|| StoreError::Corrupt {
+            table: "deliveries",
+            detail: "its event is missing".to_owned(),
+        })?;
+        Ok(Claim {
+            delivery: self.delivery,
+            attempts: self.attempts,
+            fence: self.fence,
+            destination: self.destination.clone(),
+            event,
+            subject,
+        })
+    }
+}
+
+fn place_of(row: &Row) -> Result<Value, StoreError> {
+    Ok(match row {
+        Row::Sqlite(_) => row.get::<i64>("place")?.into(),
+        Row::Postgres(_) => row.get::<Uuid>("place")?.into(),
     })
 }
 
-async fn give_back(tx: &mut Transaction, claims: &[Claim]) -> Result<(), StoreError> {
-    let rows = claims.iter().map(|claim| vec![claim.delivery.0.into(), claim.fence.into()]);
+async fn give_back(
+    tx: &mut Transaction,
+    claims: impl Iterator<Item = (DeliveryId, i64)>,
+) -> Result<(), StoreError> {
     many(
         "WITH given (delivery, claimed) AS ({rows})
          UPDATE deliveries SET lease_until = 0 FROM given
          WHERE deliveries.id = given.delivery AND fence = given.claimed",
-        rows.collect(),
+        claims.map(|(delivery, fence)| vec![delivery.0.into(), fence.into()]).collect(),
     )
     .execute(tx.on())
     .await
