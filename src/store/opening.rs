@@ -240,21 +240,44 @@ pub async fn restore(
 mod tests {
     use super::*;
     use crate::domain::clock::{Clock, Timestamp};
+    use crate::store::engine::database::Flush;
+
+    async fn store_in(folder: &Path) -> Store {
+        let clock = Clock::new(|| Timestamp::from_millis(1));
+        let mint = Mint::new(clock, Arc::new(|octets: &mut [u8]| octets.fill(7)));
+        let location = Location::Folder(folder.to_owned());
+        let rules = crate::rules::Rules::defaults().unwrap().store;
+        Store::create(&location, &rules, mint).await.unwrap()
+    }
 
     #[tokio::test]
     async fn nothing_is_written_after_a_write_that_did_not_reach_the_disk() {
         let folder = tempfile::tempdir().unwrap();
-        let clock = Clock::new(|| Timestamp::from_millis(1));
-        let mint = Mint::new(clock, Arc::new(|octets: &mut [u8]| octets.fill(7)));
-        let location = Location::Folder(folder.path().to_owned());
-        let store = Store::create(&location, &crate::rules::Rules::defaults().unwrap().store, mint)
-            .await
-            .unwrap();
+        let store = store_in(folder.path()).await;
         let begun_before = store.begin().await.unwrap();
         store.base.trust.record_loss(StoreError::NotDurable(None));
         assert!(matches!(begun_before.commit().await, Err(StoreError::NotDurable(None))));
         assert!(matches!(store.begin().await.err(), Some(StoreError::NotDurable(None))));
         assert!(matches!(store.ping().await, Err(StoreError::NotDurable(None))));
         assert!(matches!(store.broken().await, StoreError::NotDurable(None)));
+    }
+
+    /// All transactions share one connection: none may be begun as the one before was.
+    #[tokio::test]
+    async fn a_commit_waits_for_the_disk_but_where_it_says_that_it_need_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store_in(folder.path()).await;
+        let (full, normal) = (2, 1);
+        for (flush, expected) in
+            [(Flush::Later, normal), (Flush::Now, full), (Flush::Later, normal), (Flush::Now, full)]
+        {
+            let mut tx = store.begin_flushed(flush).await.unwrap();
+            let row = sql("PRAGMA synchronous").fetch_one(tx.on()).await.unwrap();
+            assert_eq!(row.get::<i64>("synchronous").unwrap(), expected, "{flush:?}");
+            tx.commit().await.unwrap();
+        }
+        let mut tx = store.begin().await.unwrap();
+        let row = sql("PRAGMA synchronous").fetch_one(tx.on()).await.unwrap();
+        assert_eq!(row.get::<i64>("synchronous").unwrap(), full);
     }
 }
