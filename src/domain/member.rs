@@ -1,5 +1,7 @@
 //! A person with access to an account (`accountType: "user"`).
 
+use std::collections::BTreeSet;
+
 use super::account::{Account, AccountType, Lineage};
 use super::address::Address;
 use super::clock::Timestamp;
@@ -48,5 +50,18 @@ impl Member {
             }
             level => self.lineage.at(level) == Some(account.id),
         }
+    }
+
+    /// Tells whether the member may act on this Agent alone, before and after it gets this list of
+    /// Agents; true without an Agent.
+    pub fn stays_within(
+        &self,
+        agent: Option<AccountId>,
+        permitted: Option<&BTreeSet<AccountId>>,
+    ) -> bool {
+        agent.is_none_or(|agent| {
+            let alone = |list: &BTreeSet<AccountId>| list.len() == 1 && list.contains(&agent);
+            self.permitted == [agent] && permitted.is_none_or(alone)
+        })
     }
 }

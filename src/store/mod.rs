@@ -81,7 +81,7 @@ pub use tenancy::domains::{DomainClaim, DomainLimits, DomainProof, HeldDomain};
 pub use tenancy::idempotency::RememberedRequest;
 pub use tenancy::inbound_ways::SealedWay;
 pub use tenancy::keys::{KeyHolder, KeyInsertion, NamedKey, RevocableKeys};
-pub use tenancy::members::{MemberChange, MemberOutcome, NewMember};
+pub use tenancy::members::{MemberChange, MemberOutcome, MemberTarget, NewMember};
 pub use tenancy::relays::{RelayNote, RelayPut, SealedRelay};
 pub use upkeep::backup::{BackupSummary, OriginalsPlace, back_up};
 pub use upkeep::backup_error::BackupError;

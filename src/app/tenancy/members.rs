@@ -13,7 +13,7 @@ use crate::domain::address::Address;
 use crate::domain::audit::Who;
 use crate::domain::id::{AccountId, MemberId};
 use crate::domain::member::{Member, Role};
-use crate::store::{MemberChange, MemberOutcome, NewMember, event_data};
+use crate::store::{MemberChange, MemberOutcome, MemberTarget, NewMember, event_data};
 use crate::wire::Number;
 
 /// In bytes: long enough for any page; bounds each event.
@@ -99,10 +99,9 @@ impl Tenancy {
         id: MemberId,
         change: &MemberChange,
     ) -> Result<Member, TenancyError> {
-        let member = self.member_of(target, id).await?;
-        stays_within(target, &member, change.permitted.as_ref())?;
+        self.member_of(target, id).await?;
         change.permitted.as_ref().map_or(Ok(()), |permitted| self.check_permitted(permitted))?;
-        self.settled(self.store.update_member(id, change, self.act()).await?)
+        self.settled(self.store.update_member(within(target, id), change, self.act()).await?)
     }
 
     /// Removes a member of this account or of one below; the member's keys end at once.
@@ -111,9 +110,8 @@ impl Tenancy {
         target: &Account,
         id: MemberId,
     ) -> Result<Member, TenancyError> {
-        let member = self.member_of(target, id).await?;
-        stays_within(target, &member, None)?;
-        self.settled(self.store.remove_member(id, self.act()).await?)
+        self.member_of(target, id).await?;
+        self.settled(self.store.remove_member(within(target, id), self.act()).await?)
     }
 
     fn check_permitted(&self, permitted: &BTreeSet<AccountId>) -> Result<(), TenancyError> {
@@ -132,24 +130,17 @@ impl Tenancy {
                 Err(TenancyError::TooManyMembers { most: self.rules.members.max_per_account })
             }
             MemberOutcome::NotAnAgent(id) => Err(TenancyError::PermittedElsewhere(id)),
+            MemberOutcome::ActsOnMore(account) => Err(TenancyError::ActsOnMore { account }),
             MemberOutcome::LastAdministrator => Err(TenancyError::LastAdministrator),
         }
     }
 }
 
-/// Fails if the target is an Agent, and the member may act on more than it, before or after the
-/// change. Such members are changed with their account as the target.
-fn stays_within(
-    target: &Account,
-    member: &Member,
-    permitted: Option<&BTreeSet<AccountId>>,
-) -> Result<(), TenancyError> {
-    let own = BTreeSet::from([target.id]);
-    let is_own = member.permitted == [target.id] && permitted.is_none_or(|agents| *agents == own);
-    if target.kind != AccountType::Agent || is_own {
-        return Ok(());
-    }
-    Err(TenancyError::ActsOnMore { account: member.account })
+/// With an Agent as the target, only members are changed who act on nothing else; others are changed
+/// with their account as the target.
+fn within(target: &Account, id: MemberId) -> MemberTarget {
+    let agent = (target.kind == AccountType::Agent).then_some(target.id);
+    MemberTarget { id, agent }
 }
 
 /// Checks a URL that a receiver will put into a link: no script, no local file, no password.

@@ -124,7 +124,10 @@ async fn collect(
     account: &Account,
 ) -> Result<(Bytes, Option<InboundPlace>), Problem> {
     // A compressed body could unfold to any size.
-    let plain = headers.get(CONTENT_ENCODING).is_none_or(|value| value == "identity");
+    let plain = headers.get(CONTENT_ENCODING).is_none_or(|value| {
+        // RFC 9110 §8.4.1: codings are named in any case.
+        value.as_bytes().eq_ignore_ascii_case(b"identity")
+    });
     if !plain {
         let detail = "send the body without Content-Encoding";
         return Err(Problem::new(Code::UnsupportedMediaType, detail));

@@ -38,6 +38,21 @@ pub struct MemberChange {
     pub permitted: Option<BTreeSet<AccountId>>,
 }
 
+/// The member to change or to remove.
+#[derive(Clone, Copy, Debug)]
+pub struct MemberTarget {
+    pub id: MemberId,
+    /// The Agent on which alone the member may act, before and after: nobody who manages one Agent
+    /// changes a member of several.
+    pub agent: Option<AccountId>,
+}
+
+impl From<MemberId> for MemberTarget {
+    fn from(id: MemberId) -> Self {
+        Self { id, agent: None }
+    }
+}
+
 /// The result of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemberOutcome {
@@ -51,6 +66,8 @@ pub enum MemberOutcome {
     TooMany,
     /// This is not an Agent below the account.
     NotAnAgent(AccountId),
+    /// The member, of this account, may act on more than the Agent of the target.
+    ActsOnMore(AccountId),
     /// The account would be left without an unrestricted administrator.
     LastAdministrator,
 }
@@ -149,14 +166,18 @@ impl Base {
     /// shrank by itself could become empty, and an empty list restricts nothing.
     pub async fn update_member(
         &self,
-        id: MemberId,
+        target: impl Into<MemberTarget>,
         change: &MemberChange,
         act: Act<'_>,
     ) -> Result<MemberOutcome, StoreError> {
+        let MemberTarget { id, agent } = target.into();
         transact!(self, async |tx| {
             let Some((before, others)) = find_among_others(&mut tx, id).await? else {
                 return Ok(MemberOutcome::NoMember);
             };
+            if !before.stays_within(agent, change.permitted.as_ref()) {
+                return Ok(MemberOutcome::ActsOnMore(before.account));
+            }
             if let Some(permitted) = &change.permitted {
                 let known = &before.permitted;
                 if let Some(foreign) =
@@ -198,13 +219,17 @@ impl Base {
     /// Removes a member, and revokes its keys.
     pub async fn remove_member(
         &self,
-        id: MemberId,
+        target: impl Into<MemberTarget>,
         act: Act<'_>,
     ) -> Result<MemberOutcome, StoreError> {
+        let MemberTarget { id, agent } = target.into();
         transact!(self, async |tx| {
             let Some((member, others)) = find_among_others(&mut tx, id).await? else {
                 return Ok(MemberOutcome::NoMember);
             };
+            if !member.stays_within(agent, None) {
+                return Ok(MemberOutcome::ActsOnMore(member.account));
+            }
             if is_last(&member, &others) {
                 return Ok(MemberOutcome::LastAdministrator);
             }

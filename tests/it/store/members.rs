@@ -6,7 +6,7 @@ use gatepost::domain::account::Account;
 use gatepost::domain::event::Category;
 use gatepost::domain::id::{AccountId, LARGEST_USER_ID, MemberId};
 use gatepost::domain::member::{Member, Role};
-use gatepost::store::{AuditFilter, MemberChange, MemberOutcome, NewMember, Store};
+use gatepost::store::{AuditFilter, MemberChange, MemberOutcome, MemberTarget, NewMember, Store};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -17,6 +17,7 @@ on_both! {
     a_member_is_made_told_changed_and_removed,
     an_id_is_of_an_account_or_of_a_member_of_one,
     an_address_is_one_members_of_an_account_at_a_time,
+    who_manages_one_agent_changes_nobody_who_acts_on_more,
     a_list_of_agents_holds_agents_below_the_account,
     a_list_of_agents_is_not_shortened_by_deleting_them,
     the_last_administrator_stays,
@@ -157,6 +158,26 @@ async fn an_address_is_one_members_of_an_account_at_a_time(kind: Kind) {
     member(&scene, &scene.reseller, "anna@good.example", &[]).await;
     done(store.remove_member(anna, by(at(2))).await.unwrap());
     member(&scene, organization, "anna@good.example", &[]).await;
+}
+
+async fn who_manages_one_agent_changes_nobody_who_acts_on_more(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let (store, organization, agent) = (&scene.store, &scene.organization, scene.agent.id);
+    let one = member(&scene, organization, "a@good.example", &[&scene.agent]).await.id;
+    let target = MemberTarget { id: one, agent: Some(agent) };
+    let change =
+        |list: &[&Account]| MemberChange { permitted: Some(ids(list)), ..MemberChange::default() };
+    let acts_on_more = MemberOutcome::ActsOnMore(organization.id);
+    let wider = change(&[&scene.agent, &scene.other]);
+    assert_eq!(store.update_member(target, &wider, by(at(1))).await.unwrap(), acts_on_more);
+    done(store.update_member(target, &change(&[&scene.agent]), by(at(1))).await.unwrap());
+    // Her organization gives her another Agent, after the caller has looked at her.
+    done(store.update_member(one, &wider, by(at(2))).await.unwrap());
+    let narrower = change(&[&scene.agent]);
+    assert_eq!(store.update_member(target, &narrower, by(at(3))).await.unwrap(), acts_on_more);
+    assert_eq!(store.remove_member(target, by(at(3))).await.unwrap(), acts_on_more);
+    done(store.update_member(one, &narrower, by(at(4))).await.unwrap());
+    done(store.remove_member(target, by(at(5))).await.unwrap());
 }
 
 async fn a_list_of_agents_holds_agents_below_the_account(kind: Kind) {

@@ -272,6 +272,9 @@ async fn what_cannot_be_read_is_said_so_and_sizes_are_bounded() {
         }
         let packed = post.post(kind, &signed("x"), &[TO]).with("Content-Encoding", "gzip");
         post.send(&path, &packed).await.problem(415, "unsupported_media_type", "");
+        // A coding has one meaning in any case; this message fails for another reason.
+        let plain = post.post(kind, &signed("x"), &[TO]).with("Content-Encoding", "Identity");
+        assert_ne!(post.send(&path, &plain).await.status, 415, "{kind}");
         let most = post.house.http.use_cases.inbound.max_request_bytes() + 1;
         let head = format!(
             "POST {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\nExpect: 100-continue\r\n\
