@@ -48,6 +48,7 @@ mod house;
 mod https;
 mod international;
 mod limits;
+mod limits_page;
 mod log;
 mod loops;
 mod machines;

@@ -373,7 +373,10 @@ fn none_of(mut refusals: Vec<(String, sqlx::Error)>) -> sqlx::Error {
     {
         return error;
     }
-    let said = refusals.iter().map(|(name, error)| format!("{name}: {error}"));
+    let said = refusals.iter().map(|(name, error)| match error {
+        sqlx::Error::Io(error) => format!("{name}: {error}"),
+        error => format!("{name}: {error}"),
+    });
     let said = said.collect::<Vec<_>>().join("; ");
     sqlx::Error::Io(io::Error::other(format!("no server can be written to: {said}")))
 }
