@@ -117,7 +117,7 @@ async fn an_embedded_store_that_grew_is_opened_copied_and_restored_by_the_older_
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs another build: scripts/soak upgrade OLD-BINARY"]
 async fn soak() {
-    let old: PathBuf = std::env::var_os("GATEPOST_SOAK_OLD").unwrap().into();
+    let old: PathBuf = std::env::var_os("GATEPOST_TEST_OLD").unwrap().into();
     let old = old.to_str().unwrap();
     let database = block_in_place(|| postgres::start(&["fsync=on"]));
     let location = Location::parse(None, Some(&database.url)).unwrap();

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::postgres_url::PostgresUrl;
+use super::postgres_url::{PostgresUrl, PostgresUrlError};
 
 /// The folder of the embedded store when none is named.
 const DEFAULT_FOLDER: &str = "gatepost-data";
@@ -25,17 +25,10 @@ pub enum LocationError {
     Both(PathBuf),
     #[error("the database URL must be sqlite:DIR or postgres://USER:PASSWORD@HOST/DATABASE")]
     Unknown,
-    #[error("cannot use the database URL")]
-    Malformed(#[source] sqlx::Error),
+    #[error(transparent)]
+    Url(#[from] PostgresUrlError),
     #[error("the blob store: {0}")]
     Blobs(&'static str),
-    #[error("cannot use the database URL: in the password, write # as %23, / as %2F, ? as %3F")]
-    Fragment,
-    /// Without its value, which may be a password under a mistyped name.
-    #[error("unknown parameter in the database URL: {0}")]
-    Parameter(String),
-    #[error("cannot use the servers in the database URL: {0}")]
-    Servers(&'static str),
 }
 
 impl Location {
@@ -55,7 +48,7 @@ impl Location {
                 }
                 Ok(Self::Folder(path.into()))
             }
-            Some(("postgres" | "postgresql", _)) => PostgresUrl::parse(url).map(Self::Postgres),
+            Some(("postgres" | "postgresql", _)) => Ok(Self::Postgres(PostgresUrl::parse(url)?)),
             _ => Err(LocationError::Unknown),
         }
     }

@@ -7,8 +7,6 @@ use std::str::FromStr;
 use sqlx::postgres::PgConnectOptions;
 use url::{Url, form_urlencoded};
 
-use super::location::LocationError;
-
 /// Bounds how long looking at all servers takes.
 const MOST_SERVERS: usize = 16;
 
@@ -20,6 +18,21 @@ pub struct PostgresUrl {
     /// The URL of each server.
     servers: Vec<String>,
     is_sought: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum PostgresUrlError {
+    #[error("the database URL must be postgres://USER:PASSWORD@HOST/DATABASE")]
+    Form,
+    #[error("cannot use the database URL")]
+    Malformed(#[source] sqlx::Error),
+    #[error("cannot use the database URL: in the password, write # as %23, / as %2F, ? as %3F")]
+    Fragment,
+    /// Without its value, which may be a password under a mistyped name.
+    #[error("unknown parameter in the database URL: {0}")]
+    Parameter(String),
+    #[error("cannot use the servers in the database URL: {0}")]
+    Servers(&'static str),
 }
 
 /// Parameters that sqlx reads (sqlx-postgres 0.9, `options/parse.rs`); it logs values of others.
@@ -49,11 +62,11 @@ const WHICH: &str = "target_session_attrs";
 
 impl PostgresUrl {
     /// Returns the URL if all of it means something.
-    pub(super) fn parse(text: &str) -> Result<Self, LocationError> {
+    pub(super) fn parse(text: &str) -> Result<Self, PostgresUrlError> {
         let parts = Parts::of(text)?;
         let which = parts.parameter(WHICH);
         if which.as_deref().is_some_and(|which| !matches!(which, "read-write" | "primary")) {
-            return Err(LocationError::Servers(
+            return Err(PostgresUrlError::Servers(
                 "a gateway writes, so target_session_attrs must be read-write or primary",
             ));
         }
@@ -82,21 +95,21 @@ impl PostgresUrl {
 }
 
 /// Checks that sqlx reads all of this URL of one server.
-fn check(url: &str) -> Result<(), LocationError> {
+fn check(url: &str) -> Result<(), PostgresUrlError> {
     let parsed = Url::parse(url)
-        .map_err(|error| LocationError::Malformed(sqlx::Error::Configuration(error.into())))?;
+        .map_err(|error| PostgresUrlError::Malformed(sqlx::Error::Configuration(error.into())))?;
     // sqlx ignores a fragment: most likely it is the rest of a password.
     if parsed.fragment().is_some() {
-        return Err(LocationError::Fragment);
+        return Err(PostgresUrlError::Fragment);
     }
     let known = |name: &str| {
         let setting = name.strip_prefix("options[").and_then(|rest| rest.strip_suffix(']'));
         PARAMETERS.contains(&name) || setting.is_some()
     };
     if let Some((name, _)) = parsed.query_pairs().find(|(name, _)| !known(name)) {
-        return Err(LocationError::Parameter(shown(&name)));
+        return Err(PostgresUrlError::Parameter(shown(&name)));
     }
-    PgConnectOptions::from_str(url).map_err(LocationError::Malformed).map(drop)
+    PgConnectOptions::from_str(url).map_err(PostgresUrlError::Malformed).map(drop)
 }
 
 /// A URL, cut where several servers may stand: `SCHEME://LOGIN@AUTHORITY/REST?PAIRS`.
@@ -113,8 +126,8 @@ struct Parts<'u> {
 }
 
 impl<'u> Parts<'u> {
-    fn of(text: &'u str) -> Result<Self, LocationError> {
-        let (scheme, rest) = text.split_once("://").ok_or(LocationError::Unknown)?;
+    fn of(text: &'u str) -> Result<Self, PostgresUrlError> {
+        let (scheme, rest) = text.split_once("://").ok_or(PostgresUrlError::Form)?;
         let (rest, fragment) = split_before(rest, &['#']);
         let (authority, rest) = split_before(rest, &['/', '?']);
         let (path, query) = split_before(rest, &['?']);
@@ -133,45 +146,45 @@ impl<'u> Parts<'u> {
     }
 
     /// Returns the URL of each server.
-    fn servers(&self) -> Result<Vec<String>, LocationError> {
+    fn servers(&self) -> Result<Vec<String>, PostgresUrlError> {
         let several = |text: &Option<String>| text.as_ref().is_some_and(|text| text.contains(','));
         let (named, ports) = (self.parameter("host"), self.parameter("port"));
         let is_list = several(&named) || several(&ports);
         if several(&self.parameter("hostaddr")) {
-            return Err(LocationError::Servers("name several servers by host, not by hostaddr"));
+            return Err(PostgresUrlError::Servers("name several servers by host, not by hostaddr"));
         }
         let servers: Vec<String> = if is_list {
             if !self.hosts.is_empty() {
                 let twice = "they are named twice, before the path and as host or port";
-                return Err(LocationError::Servers(twice));
+                return Err(PostgresUrlError::Servers(twice));
             }
             let named = named.as_deref().unwrap_or_default();
             let hosts: Vec<&str> = named.split(',').collect();
             let ports: Vec<&str> =
                 ports.as_deref().map(|text| text.split(',').collect()).unwrap_or_default();
             if ports.len() > 1 && ports.len() != hosts.len() {
-                return Err(LocationError::Servers("name one port, or one for each host"));
+                return Err(PostgresUrlError::Servers("name one port, or one for each host"));
             }
             let port = |place: usize| ports.get(place).or(ports.first()).copied();
             let server = |(place, host): (usize, &&str)| self.server("", Some((host, port(place))));
             if hosts.iter().any(|host| host.is_empty()) {
-                return Err(LocationError::Servers("between two commas there is no host"));
+                return Err(PostgresUrlError::Servers("between two commas there is no host"));
             }
             hosts.iter().enumerate().map(server).collect()
         } else if self.hosts.contains(',') {
             if named.is_some() || ports.is_some() {
                 let twice = "they are named twice, before the path and as host or port";
-                return Err(LocationError::Servers(twice));
+                return Err(PostgresUrlError::Servers(twice));
             }
             if self.hosts.split(',').any(str::is_empty) {
-                return Err(LocationError::Servers("between two commas there is no host"));
+                return Err(PostgresUrlError::Servers("between two commas there is no host"));
             }
             self.hosts.split(',').map(|host| self.server(host, None)).collect()
         } else {
             vec![self.server(self.hosts, None)]
         };
         if servers.len() > MOST_SERVERS {
-            return Err(LocationError::Servers("there are more than 16"));
+            return Err(PostgresUrlError::Servers("there are more than 16"));
         }
         Ok(servers)
     }
@@ -236,9 +249,8 @@ impl fmt::Debug for PostgresUrl {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::engine::location::Location;
 
-    fn parse(url: &str) -> Result<PostgresUrl, LocationError> {
+    fn parse(url: &str) -> Result<PostgresUrl, PostgresUrlError> {
         PostgresUrl::parse(url)
     }
 
@@ -330,7 +342,7 @@ mod tests {
             ("postgres://me:12#hush@h/mail", "%23"),
             ("postgres://me@h/mail#hush", "%23"),
         ] {
-            let refused = Location::parse(None, Some(url)).unwrap_err();
+            let refused = parse(url).unwrap_err();
             let said = format!("{refused} {refused:?}");
             assert!(refused.to_string().contains(name), "{url}: {refused}");
             assert!(!said.contains("hush"), "{url}: {said}");
@@ -355,9 +367,7 @@ mod tests {
     #[test]
     fn percent_encoding_stays_as_it_was() {
         let url = "postgres://m%2Fe:p%23%3Fw@h/ma%20il?host=/run/post%20gres&options[a.b]=c%26d";
-        let Location::Postgres(parsed) = Location::parse(None, Some(url)).unwrap() else {
-            panic!("no PostgreSQL")
-        };
+        let parsed = parse(url).unwrap();
         assert_eq!(parsed.expose(), url);
         assert_eq!(parsed.to_string(), "postgres://m%2Fe@h/ma%20il");
         let options = format!("{:?}", parsed.servers().unwrap());

@@ -48,7 +48,8 @@ settings() {
   # Lines of the file: SQL, its wire, REST, its wire, the wire to etcd.
   # shellcheck disable=SC2046
   set -- "$1" $(sed -n "$(($1 + 1))p" nodes)
-  export PATRONI_NAME="node$1" PATRONI_ETCD3_HOSTS="127.0.0.1:$6"
+  # Not the address that etcd itself tells: that is not its wire.
+  export PATRONI_NAME="node$1" PATRONI_ETCD3_HOSTS="127.0.0.1:$6" PATRONI_ETCD3_USE_PROXIES=true
   export PATRONI_POSTGRESQL_LISTEN="127.0.0.1:$2" PATRONI_POSTGRESQL_CONNECT_ADDRESS="127.0.0.1:$3"
   export PATRONI_RESTAPI_LISTEN="127.0.0.1:$4" PATRONI_RESTAPI_CONNECT_ADDRESS="127.0.0.1:$5"
   export PATRONI_POSTGRESQL_DATA_DIR="$dir/data$1" PATRONI_POSTGRESQL_BIN_DIR="$bin"
