@@ -27,6 +27,9 @@ use crate::support::{PATIENCE, all_messages, canary, http, postgres, rules};
 /// More messages than any of these tests sends.
 const ENOUGH: usize = 200_000;
 
+/// Patroni takes its time: `ttl` of `ops/patroni.yml`, and more on a busy machine.
+const LONG: Duration = Duration::from_secs(240);
+
 /// One replica, which every commit waits for; it is promoted, and its former leader comes back as
 /// if nothing had happened.
 #[tokio::test(flavor = "multi_thread")]
@@ -197,13 +200,13 @@ impl Stage {
     /// Waits until mail flows again; answers how long that took since then.
     async fn flows(&self, since: Instant) -> Duration {
         // More than were under way when it happened.
-        self.mailers.reach(self.mailers.acknowledged() + 40).await;
+        self.mailers.reach_within(self.mailers.acknowledged() + 40, LONG).await;
         self.mailers.outage(since)
     }
 
     async fn settled(&self) {
         self.patroni.settled(true).await;
-        self.mailers.reach(self.mailers.acknowledged() + 40).await;
+        self.mailers.reach_within(self.mailers.acknowledged() + 40, LONG).await;
     }
 
     async fn start(&mut self, place: usize) {
@@ -262,7 +265,7 @@ impl Stage {
 async fn soak() {
     let rounds = std::env::var("GATEPOST_TEST_ROUNDS");
     let rounds: u32 = rounds.map_or(3, |text| text.parse().unwrap());
-    let limit = Duration::from_secs(300) * (rounds + 1);
+    let limit = Duration::from_secs(600) * (rounds + 1);
     timeout(limit, keep_what_was_promised(rounds)).await.expect("not done in time");
 }
 

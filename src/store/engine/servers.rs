@@ -61,6 +61,7 @@ struct State {
 struct Found {
     place: usize,
     timeline: u32,
+    is_known: bool,
     /// Connections made before are to another server.
     since: Instant,
 }
@@ -78,7 +79,12 @@ impl Servers {
             servers,
             is_sought,
             patience,
-            found: Mutex::new(Found { place: 0, timeline: 0, since: Instant::now() }),
+            found: Mutex::new(Found {
+                place: 0,
+                timeline: 0,
+                is_known: false,
+                since: Instant::now(),
+            }),
             moves: watch::Sender::new(0),
             is_seeking: AtomicBool::new(false),
             pools: Mutex::new(Vec::new()),
@@ -142,11 +148,11 @@ impl Servers {
 
     fn settle_at(&self, place: usize, timeline: u32) {
         let mut found = self.found();
-        if (found.place, found.timeline) == (place, timeline) {
+        if found.is_known && (found.place, found.timeline) == (place, timeline) {
             return;
         }
-        let is_first = found.timeline == 0;
-        *found = Found { place, timeline, since: Instant::now() };
+        let is_first = !found.is_known;
+        *found = Found { place, timeline, is_known: true, since: Instant::now() };
         drop(found);
         let Some(options) = self.0.servers.get(place) else { return };
         for pool in self.pools().iter() {

@@ -100,9 +100,14 @@ impl Mailers {
 
     /// Waits until so many messages have been acknowledged.
     pub async fn reach(&self, wanted: usize) {
+        self.reach_within(wanted, PATIENCE).await;
+    }
+
+    /// Waits for so many, longer than others do.
+    pub async fn reach_within(&self, wanted: usize, patience: Duration) {
         let mut acknowledged = self.shared.acknowledged.subscribe();
         // A sender that failed would otherwise be waited for in silence.
-        let reached = timeout(PATIENCE, acknowledged.wait_for(|count| *count >= wanted)).await;
+        let reached = timeout(patience, acknowledged.wait_for(|count| *count >= wanted)).await;
         assert!(reached.is_ok(), "{wanted} messages were not acknowledged in time");
     }
 
@@ -134,7 +139,9 @@ impl Mailers {
                 done.unwrap();
             }
         };
-        timeout(PATIENCE, ended).await.expect("messages under way were not acknowledged in time");
+        timeout(3 * PATIENCE, ended)
+            .await
+            .expect("messages under way were not acknowledged in time");
         let sent = self.acknowledged();
         let in_doubt = self.shared.in_doubt.iter().take(sent);
         in_doubt.map(|times| times.load(Ordering::SeqCst)).collect()

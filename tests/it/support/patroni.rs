@@ -180,7 +180,7 @@ impl Patroni {
                 tokio::task::yield_now().await;
             }
         };
-        timeout(PATIENCE, found).await.expect("no node is the leader")
+        timeout(4 * PATIENCE, found).await.expect("no node is the leader")
     }
 
     /// Waits until every node runs on the leader's timeline, with a synchronous replica if it is
@@ -206,7 +206,7 @@ impl Patroni {
                 tokio::task::yield_now().await;
             }
         };
-        let found = timeout(2 * PATIENCE, settled).await;
+        let found = timeout(4 * PATIENCE, settled).await;
         found.unwrap_or_else(|_| panic!("the nodes did not settle: {last:?}"));
     }
 
