@@ -43,6 +43,8 @@ pub enum LogCause {
     Event,
     /// Store: a connection to PostgreSQL does not respond.
     Silent,
+    /// Store: no PostgreSQL server of several can be written to.
+    Leaderless,
     /// System: the gauges of the store cannot be read.
     Gauges,
     /// Intake: the store failed for this cause; the sender is asked to retry.

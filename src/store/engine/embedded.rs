@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use sqlx::Connection as _;
-use sqlx::migrate::Migrator;
+use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
@@ -96,7 +96,7 @@ pub async fn open(
         .connect_with(options.clone().pragma("temp_store", "memory"))
         .await
         .map_err(open_error)?;
-    migrations().run(&writer).await?;
+    migrate(&writer).await?;
     drop(lock);
     let (pages, patience) = (rules.embedded_checkpoint_pages, rules.acquire());
     let checkpoints = Checkpoints::new(options.clone(), writer.clone(), pages, patience).into();
@@ -111,6 +111,21 @@ pub async fn open(
     let directory = DirectoryMark::open(folder).map_err(io_error)?;
     let (folder, statement) = (folder.to_owned(), rules.statement());
     Ok(Embedded { folder, reader, writer, checkpoints, directory, statement, longest })
+}
+
+/// Brings the schema to this version. A newer one is left as it is, if this program may use it.
+async fn migrate(writer: &SqlitePool) -> Result<(), StoreError> {
+    let mut known = migrations();
+    match known.run(writer).await {
+        Err(MigrateError::VersionMissing(_)) => {
+            let names: Vec<schema::Applied> =
+                sqlx::query_as(schema::NAMES).fetch_all(writer).await?;
+            schema::check_newer(&known, &names)?;
+            known.set_ignore_missing(true);
+            Ok(known.run(writer).await?)
+        }
+        done => Ok(done?),
+    }
 }
 
 impl Embedded {

@@ -165,6 +165,15 @@ impl From<MigrateError> for StoreError {
     }
 }
 
+/// SQLSTATEs of a PostgreSQL server that cannot be written to.
+const READ_ONLY_TRANSACTION: &str = "25006";
+const READ_WRITE_IN_RECOVERY: &str = "0A000";
+
+/// Whether PostgreSQL says that this server cannot be written to.
+pub(super) fn is_read_only(error: &sqlx::Error) -> bool {
+    matches!(error.as_database_error().map(kind), Some(Kind::ReadOnly))
+}
+
 /// Whether the database rejects the values or their amount, or gave up on them after a time limit
 /// of its own (a lock, a statement), rather than being unable to work.
 fn is_about_rows(error: &dyn DatabaseError) -> bool {
@@ -196,8 +205,9 @@ fn kind(error: &dyn DatabaseError) -> Kind {
             "53100" => Kind::Full,
             // Foreign key: a row that a message refers to was deleted meanwhile (retention).
             "40001" | "40P01" | "23503" => Kind::Conflict,
-            // read_only_sql_transaction: a replica.
-            "25006" => Kind::ReadOnly,
+            // read_only_sql_transaction, and BEGIN READ WRITE during recovery, which no statement
+            // of ours causes otherwise: a replica.
+            READ_ONLY_TRANSACTION | READ_WRITE_IN_RECOVERY => Kind::ReadOnly,
             _ => Kind::Other,
         };
     }

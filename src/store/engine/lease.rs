@@ -12,6 +12,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, Postgres};
 
 use super::deadline::in_time;
+use super::servers::Servers;
 use crate::domain::repeats::{LogCause, Repeats};
 
 pub const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
@@ -24,26 +25,48 @@ pub const BEGIN_SEARCH: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY;
 pub struct Pool {
     connections: PgPool,
     deadline: Duration,
+    servers: Servers,
     repeats: Repeats,
 }
 
+/// Attempts to lend a connection, while the server that is written to is another one each time.
+const MOVES: u32 = 3;
+
 impl Pool {
-    pub fn new(connections: PgPool, deadline: Duration) -> Self {
-        Self { connections, deadline, repeats: Repeats::default() }
+    /// A pool that follows to the server that can be written to.
+    pub fn new(connections: PgPool, deadline: Duration, servers: Servers) -> Self {
+        servers.lead(&connections);
+        Self { connections, deadline, servers, repeats: Repeats::default() }
     }
 
     /// Opens another pool, of so many connections to the same server.
     pub async fn apart(&self, connections: u32) -> Result<Self, sqlx::Error> {
         let options = PgConnectOptions::clone(&self.connections.connect_options());
         let pool = self.connections.options().clone().max_connections(connections);
-        Ok(Self::new(pool.connect_with(options).await?, self.deadline))
+        let pool = pool.connect_with(options).await?;
+        Ok(Self::new(pool, self.deadline, self.servers.clone()))
     }
 
     /// Lends a connection that answered just now; fails if none does in time.
     pub(in crate::store) async fn lend(&self) -> Result<Lease, sqlx::Error> {
-        let connection = self.connections.acquire().await?;
-        let repeats = self.repeats.clone();
-        Ok(Lease { connection, deadline: self.deadline, in_transaction: false, repeats })
+        let mut tries = 1;
+        loop {
+            let moves = self.servers.moves();
+            let error = match self.servers.answer(moves, self.connections.acquire()).await {
+                Ok(connection) => {
+                    let answers =
+                        Answers { deadline: self.deadline, servers: self.servers.clone(), moves };
+                    let repeats = self.repeats.clone();
+                    return Ok(Lease { connection, answers, in_transaction: false, repeats });
+                }
+                Err(error) => error,
+            };
+            self.servers.note(&error);
+            if tries == MOVES || self.servers.moves() == moves {
+                return Err(error);
+            }
+            tries += 1;
+        }
     }
 
     /// Lends a connection in a transaction, which is rolled back if it is dropped without `commit`.
@@ -52,7 +75,7 @@ impl Pool {
         // Set before the statement: if it is cut short, nobody knows whether the transaction began.
         lease.in_transaction = true;
         let beginning = sqlx::raw_sql(begin).execute(&mut *lease.connection);
-        in_time(self.deadline, beginning).await?;
+        lease.answers.wait(beginning).await?;
         Ok(lease)
     }
 
@@ -65,20 +88,44 @@ impl Pool {
     }
 }
 
+/// Waits for answers on a connection. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Answers {
+    deadline: Duration,
+    servers: Servers,
+    /// Moves to another server before the connection was lent.
+    moves: u64,
+}
+
+impl Answers {
+    /// Returns the answer; fails at the deadline, and when another server is written to.
+    pub async fn wait<T>(
+        &self,
+        work: impl Future<Output = Result<T, sqlx::Error>>,
+    ) -> Result<T, sqlx::Error> {
+        let answer = in_time(self.deadline, self.servers.answer(self.moves, work)).await;
+        answer.inspect_err(|error| self.servers.note(error))
+    }
+}
+
 /// A lent connection; dropped, it goes back to the pool.
 pub struct Lease {
     connection: PoolConnection<Postgres>,
-    /// Time limit of each answer.
-    pub deadline: Duration,
+    answers: Answers,
     in_transaction: bool,
     repeats: Repeats,
 }
 
 impl Lease {
+    /// Returns how to wait for an answer while the connection is borrowed.
+    pub fn answers(&self) -> Answers {
+        self.answers.clone()
+    }
+
     /// Commits the transaction; durable once this returned Ok.
     pub async fn commit(mut self) -> Result<(), sqlx::Error> {
         let committing = sqlx::raw_sql("COMMIT").execute(&mut *self.connection);
-        in_time(self.deadline, committing).await?;
+        self.answers.wait(committing).await?;
         self.in_transaction = false;
         Ok(())
     }
@@ -110,7 +157,7 @@ impl Drop for Lease {
             return;
         }
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let (deadline, repeats) = (self.deadline, self.repeats.clone());
+            let (deadline, repeats) = (self.answers.deadline, self.repeats.clone());
             runtime.spawn(async move {
                 if tokio::time::timeout(deadline, going_back).await.is_err()
                     && let Some(left_out) = repeats.due(LogCause::Silent)

@@ -4,15 +4,16 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use sqlx::Connection as _;
 use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
-use sqlx::{ConnectOptions as _, Connection as _};
 
 use super::deadline::in_time;
 use super::error::StoreError;
 use super::lease::Pool;
-use super::location::PostgresUrl;
+use super::postgres_url::PostgresUrl;
 use super::schema;
+use super::servers::{Servers, Writable};
 use crate::rules::StoreConnections as Connections;
 
 /// Turns `synchronous_commit` on where it is off, because a commit that returned must be on disk.
@@ -37,29 +38,55 @@ pub async fn open(
 ) -> Result<Pool, StoreError> {
     let open_error =
         |source: sqlx::Error| StoreError::Open { at: url.to_string(), source: source.into() };
-    let options = url.options().map_err(open_error)?.application_name("gatepost");
+    let plain = |options: PgConnectOptions| options.application_name("gatepost");
+    let servers = url.servers().map_err(open_error)?.into_iter().map(plain);
+    let servers: Vec<PgConnectOptions> = servers.collect();
+    let of = |servers| Servers::new(servers, url.is_sought(), rules.probe());
     // Without time limits: a migration may take longer than any statement.
-    let mut one = connect(&options, rules.acquire(), patience).await.map_err(open_error)?;
+    let found = connect(&of(servers.clone()), rules.acquire(), patience).await;
+    let mut found = found.map_err(open_error)?;
+    let one = &mut found.connection;
     let silent = |_| open_error(no_answer(rules.deadline()));
-    let looking = tokio::time::timeout(rules.deadline(), look(&mut one, url, create));
+    let looking = tokio::time::timeout(rules.deadline(), look(one, url, create));
     if !looking.await.map_err(silent)?? {
-        lock(&mut one, rules.deadline()).await.map_err(open_error)?;
+        lock(one, rules.deadline()).await.map_err(open_error)?;
         tracing::info!("migrating the store to this version");
         // Not `run`, whose future is not `Send`.
-        migrations().run_direct(None, &mut one, false).await?;
+        migrations().run_direct(None, one, false).await?;
     }
-    let _closed = tokio::time::timeout(rules.deadline(), one.close()).await;
-    let probe = rules.probe();
+    let limited = |options: PgConnectOptions| options.options(limits(rules)).options(PLANNER);
+    let servers = of(servers.into_iter().map(limited).collect());
+    servers.settle(&found);
+    let _closed = tokio::time::timeout(rules.deadline(), found.connection.close()).await;
+    pool(servers, rules).await.map_err(open_error)
+}
+
+/// Opens connections to the server that was found.
+async fn pool(servers: Servers, rules: &Connections) -> Result<Pool, sqlx::Error> {
+    let (probe, options) = (rules.probe(), servers.options());
+    let options = options.ok_or_else(|| no_answer(rules.acquire()))?;
+    let (new, old) = (servers.weak(), servers.weak());
     let connections = PgPoolOptions::new()
         .max_connections(rules.postgres)
         .acquire_timeout(rules.acquire())
-        .after_connect(|connection, _| {
-            Box::pin(async move { sqlx::raw_sql(DURABLE).execute(connection).await.map(drop) })
+        .after_connect(move |connection, _| {
+            let servers = new.get();
+            Box::pin(async move {
+                sqlx::raw_sql(DURABLE).execute(&mut *connection).await?;
+                match servers {
+                    Some(servers) => servers.check(connection).await,
+                    None => Ok(()),
+                }
+            })
         })
         // Replaces sqlx's own ping, which would use up the whole patience of the caller.
         .test_before_acquire(false)
-        .before_acquire(move |connection, _| {
+        .before_acquire(move |connection, lent| {
+            let is_current = old.get().is_none_or(|servers| servers.is_current(lent.age));
             Box::pin(async move {
+                if !is_current {
+                    return Ok(false);
+                }
                 let answered = in_time(probe, connection.ping()).await;
                 if let Err(error) = &answered {
                     tracing::info!(%error, "replaced a lost PostgreSQL connection");
@@ -67,10 +94,9 @@ pub async fn open(
                 Ok(answered.is_ok())
             })
         })
-        .connect_with(options.options(limits(rules)).options(PLANNER))
-        .await
-        .map_err(open_error)?;
-    Ok(Pool::new(connections, rules.deadline()))
+        .connect_with(options)
+        .await?;
+    Ok(Pool::new(connections, rules.deadline(), servers))
 }
 
 fn migrations() -> Migrator {
@@ -96,17 +122,17 @@ fn limits(rules: &Connections) -> [(&'static str, String); 3] {
 
 /// Connects. Retries for `patience` while the server cannot be reached, and logs each attempt.
 async fn connect(
-    options: &PgConnectOptions,
+    servers: &Servers,
     attempt: Duration,
     patience: Duration,
-) -> Result<PgConnection, sqlx::Error> {
+) -> Result<Writable, sqlx::Error> {
     let until = Instant::now() + patience;
     let (mut number, mut pause) = (1_u32, PAUSE);
     loop {
         // The first attempt is made even without patience.
         let left = until.saturating_duration_since(Instant::now());
         let limit = if number == 1 { attempt } else { attempt.min(left) };
-        let connecting = tokio::time::timeout(limit, options.connect()).await;
+        let connecting = tokio::time::timeout(limit, servers.find()).await;
         let error = match connecting.unwrap_or_else(|_| Err(no_answer(limit))) {
             Err(error) if may_come_back(&error) => error,
             settled => return settled,
@@ -163,7 +189,10 @@ async fn look(one: &mut PgConnection, url: &PostgresUrl, create: bool) -> Result
         .fetch_one(&mut *one)
         .await?;
     match (made, create) {
-        (true, _) => schema::is_current(one, &migrations()).await,
+        (true, _) => {
+            let names = sqlx::query_as(schema::NAMES).fetch_all(&mut *one).await?;
+            schema::is_current(one, &migrations(), &names).await
+        }
         (false, true) => Ok(false),
         (false, false) => Err(StoreError::Missing { at: url.to_string() }),
     }

@@ -1,4 +1,9 @@
 //! The schema that this program knows, and its comparison with the one of a database.
+//!
+//! A migration expands or contracts. One that expands (new tables, indexes, columns that may be left
+//! out) says in the name of its file from which schema on older gateways may use what it leaves:
+//! `0015_labels_from_13.sql`. sqlx keeps the name in the database, so an older gateway, which does
+//! not know the file, reads it there. Every other migration is for newer gateways only.
 
 use include_dir::{Dir, include_dir};
 use sqlx::migrate::{Migrate, MigrateError, Migration, MigrationType, Migrator};
@@ -24,20 +29,45 @@ pub fn migrator(folder: &'static Dir<'_>) -> Migrator {
     Migrator::with_migrations(folder.files().filter_map(migration).collect())
 }
 
-/// Whether the schema is the one that this program knows; false if it is older. Fails with `Newer`
-/// if it is newer. Changes nothing. The table must exist.
-pub async fn is_current(database: &mut impl Migrate, known: &Migrator) -> Result<bool, StoreError> {
+/// The names of the migrations applied.
+pub const NAMES: &str = "SELECT version, description FROM _sqlx_migrations";
+
+/// The number and the name of a migration that was applied.
+pub type Applied = (i64, String);
+
+/// Whether the schema is the one that this program knows, or a newer one that it may use; false if
+/// it is older. Fails with `Newer` if it is newer and not for this program. Changes nothing. The
+/// table must exist; `names` are its [`NAMES`].
+pub async fn is_current(
+    database: &mut impl Migrate,
+    known: &Migrator,
+    names: &[Applied],
+) -> Result<bool, StoreError> {
     if let Some(version) = database.dirty_version(TABLE).await? {
         return Err(MigrateError::Dirty(version).into());
     }
+    check_newer(known, names)?;
     let applied = database.list_applied_migrations(TABLE).await?;
-    if let Some(newer) = applied.iter().find(|one| !known.version_exists(one.version)) {
-        return Err(StoreError::Newer { version: newer.version });
-    }
     let is_applied = |version, checksum: &[u8]| {
         applied.iter().any(|one| one.version == version && *one.checksum == *checksum)
     };
     Ok(known.iter().all(|one| is_applied(one.version, &one.checksum)))
+}
+
+/// Fails with `Newer` if a newer program made changes that this one must not meet.
+pub fn check_newer(known: &Migrator, names: &[Applied]) -> Result<(), StoreError> {
+    let newest = known.iter().map(|one| one.version).max().unwrap_or(0);
+    let mut newer = names.iter().filter(|(version, _)| !known.version_exists(*version));
+    match newer.find(|(_, name)| open_from(name).is_none_or(|oldest| newest < oldest)) {
+        Some((version, _)) => Err(StoreError::Newer { version: *version }),
+        None => Ok(()),
+    }
+}
+
+/// Returns the schema from which on gateways may use what this migration leaves: `labels from 13`.
+/// None if it contracts.
+fn open_from(name: &str) -> Option<i64> {
+    name.rsplit_once(" from ")?.1.parse().ok()
 }
 
 #[cfg(test)]
@@ -60,5 +90,66 @@ mod tests {
             assert_eq!(facts(&known), facts(&Migrator::new(Path::new(path)).await?));
         }
         Ok(())
+    }
+
+    fn names(names: &[(i64, &str)]) -> Vec<Applied> {
+        names.iter().map(|(version, name)| (*version, (*name).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_newer_schema_is_used_as_far_as_it_only_expands() {
+        let known = migrator(&POSTGRES);
+        let newest = known.iter().map(|one| one.version).max().unwrap();
+        let open = format!("labels from {newest}");
+        let refused = |all: &[(i64, &str)]| match check_newer(&known, &names(all)) {
+            Ok(()) => None,
+            Err(StoreError::Newer { version }) => Some(version),
+            Err(error) => panic!("{error:?}"),
+        };
+        assert_eq!(refused(&[(1, "installation")]), None);
+        assert_eq!(refused(&[(1, "installation"), (9998, &open)]), None);
+        assert_eq!(refused(&[(9998, &open), (9999, "names")]), Some(9999));
+        assert_eq!(refused(&[(9998, &open), (9999, "words from 9998")]), Some(9998 + 1));
+        assert_eq!(refused(&[(9999, "taken from before")]), Some(9999));
+    }
+
+    /// Whether it takes something away from an older gateway, or demands something of it.
+    fn contracts(sql: &str) -> bool {
+        let lines = sql.lines().filter(|line| !line.trim_start().starts_with("--"));
+        let text = lines.collect::<Vec<_>>().join(" ").to_uppercase();
+        text.split(';').any(|statement| {
+            let words: Vec<&str> = statement.split_whitespace().collect();
+            let has = |word: &str| words.contains(&word);
+            let adds = words.starts_with(&["ALTER", "TABLE"]) && has("ADD") && has("COLUMN");
+            let makes = words.starts_with(&["CREATE"]) && !has("UNIQUE") && !has("TRIGGER");
+            let is_free = !has("NOT") || has("DEFAULT");
+            !(words.is_empty()
+                || words.starts_with(&["CREATE", "TABLE"])
+                || makes
+                || adds && is_free)
+        })
+    }
+
+    #[test]
+    fn what_says_that_it_expands_does() {
+        for (sql, expected) in [
+            ("-- Labels.\nALTER TABLE messages ADD COLUMN label TEXT;", false),
+            ("ALTER TABLE messages ADD COLUMN label TEXT NOT NULL DEFAULT '';", false),
+            ("CREATE TABLE labels (id BIGINT NOT NULL); CREATE INDEX a ON labels (id);", false),
+            ("ALTER TABLE messages ADD COLUMN label TEXT NOT NULL;", true),
+            ("ALTER TABLE messages DROP COLUMN label;", true),
+            ("ALTER TABLE messages RENAME COLUMN label TO word;", true),
+            ("CREATE UNIQUE INDEX a ON messages (label);", true),
+            ("DROP TABLE labels;", true),
+            ("UPDATE messages SET label = '';", true),
+        ] {
+            assert_eq!(contracts(sql), expected, "{sql}");
+        }
+        for folder in [&EMBEDDED, &POSTGRES] {
+            for one in migrator(folder).iter() {
+                let is_open = open_from(&one.description).is_some();
+                assert!(!is_open || !contracts(one.sql.as_str()), "{}", one.version);
+            }
+        }
     }
 }

@@ -15,7 +15,6 @@ use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqlitePool, SqliteRow};
 use sqlx::{AssertSqlSafe, Decode, Postgres, Row as _, Sqlite, Type};
 use uuid::Uuid;
 
-use super::deadline::in_time;
 use super::error::StoreError;
 use super::lease::{Lease, Pool};
 use super::trust::Trust;
@@ -176,11 +175,12 @@ impl Statement {
                 }
                 Connection::PostgresPool(pool) => {
                     let mut one = pool.lend().await?;
-                    in_time(one.deadline, self.postgres().execute(&mut *one)).await?.rows_affected()
+                    let answers = one.answers();
+                    answers.wait(self.postgres().execute(&mut *one)).await?.rows_affected()
                 }
                 Connection::Postgres(one) => {
-                    let done = in_time(one.deadline, self.postgres().execute(&mut **one)).await?;
-                    done.rows_affected()
+                    let answers = one.answers();
+                    answers.wait(self.postgres().execute(&mut **one)).await?.rows_affected()
                 }
             })
         })
@@ -201,10 +201,12 @@ impl Statement {
                 }
                 Connection::PostgresPool(pool) => {
                     let mut one = pool.lend().await?;
-                    postgres(in_time(one.deadline, self.postgres().fetch_all(&mut *one)).await?)
+                    let answers = one.answers();
+                    postgres(answers.wait(self.postgres().fetch_all(&mut *one)).await?)
                 }
                 Connection::Postgres(one) => {
-                    postgres(in_time(one.deadline, self.postgres().fetch_all(&mut **one)).await?)
+                    let answers = one.answers();
+                    postgres(answers.wait(self.postgres().fetch_all(&mut **one)).await?)
                 }
             })
         })
@@ -223,14 +225,14 @@ impl Statement {
                 }
                 Connection::PostgresPool(pool) => {
                     let mut one = pool.lend().await?;
-                    let deadline = one.deadline;
+                    let answers = one.answers();
                     let asking = self.postgres().fetch_optional(&mut *one);
-                    in_time(deadline, asking).await?.map(Row::Postgres)
+                    answers.wait(asking).await?.map(Row::Postgres)
                 }
                 Connection::Postgres(one) => {
-                    let deadline = one.deadline;
+                    let answers = one.answers();
                     let asking = self.postgres().fetch_optional(&mut **one);
-                    in_time(deadline, asking).await?.map(Row::Postgres)
+                    answers.wait(asking).await?.map(Row::Postgres)
                 }
             })
         })

@@ -132,7 +132,8 @@ pub async fn check_version(
     if table.is_none() {
         return Err(StoreError::Missing { at: folder.display().to_string() }.into());
     }
-    schema::is_current(database, &embedded::migrations()).await?;
+    let names = sqlx::query_as(schema::NAMES).fetch_all(&mut *database).await?;
+    schema::is_current(database, &embedded::migrations(), &names).await?;
     Ok(())
 }
 

@@ -24,6 +24,11 @@ pub async fn get(url: &str) -> Answer {
     read("GET", reqwest::get(url).await.unwrap()).await
 }
 
+/// The answer to a GET, if anybody answers.
+pub async fn get_if_there(url: &str) -> Option<Answer> {
+    Some(read("GET", reqwest::get(url).await.ok()?).await)
+}
+
 /// The answer to a request of this method.
 pub async fn read(method: &str, response: Response) -> Answer {
     let (url, status, headers) =

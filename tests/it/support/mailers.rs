@@ -2,8 +2,9 @@
 //! one has acknowledged it.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use gatepost::testkit::signer::Signer;
 use gatepost::testkit::smtp_client::{Transaction, deliver};
@@ -46,6 +47,11 @@ struct Shared {
     /// Those that are up.
     gateways: watch::Sender<Vec<SocketAddr>>,
     acknowledged: watch::Sender<usize>,
+    /// When each was acknowledged.
+    times: Mutex<Vec<Instant>>,
+    /// Between two messages of a session, and before a message comes again.
+    pause: Duration,
+    is_ending: AtomicBool,
     /// By message: how often it may have been taken in besides the time that settled it: the
     /// sender did not learn, was told 4xx after it had sent everything, or sent it twice.
     in_doubt: Vec<AtomicUsize>,
@@ -59,11 +65,19 @@ pub fn subject(number: usize) -> String {
 impl Mailers {
     /// Sends so many messages in so many sessions at a time, once a gateway has come up.
     pub fn start(messages: usize, sessions: usize) -> Self {
+        Self::start_paced(messages, sessions, Duration::ZERO)
+    }
+
+    /// Sends with this pause between two attempts of a session, as senders make one.
+    pub fn start_paced(messages: usize, sessions: usize, pause: Duration) -> Self {
         let shared = Arc::new(Shared {
             signer: signer(),
             next: AtomicUsize::new(0),
             gateways: watch::Sender::new(Vec::new()),
             acknowledged: watch::Sender::new(0),
+            times: Mutex::default(),
+            pause,
+            is_ending: AtomicBool::new(false),
             in_doubt: (0..messages).map(|_| AtomicUsize::new(0)).collect(),
         });
         let mut senders = JoinSet::new();
@@ -86,10 +100,51 @@ impl Mailers {
 
     /// Waits until so many messages have been acknowledged.
     pub async fn reach(&self, wanted: usize) {
+        self.reach_within(wanted, PATIENCE).await;
+    }
+
+    /// Waits for so many, longer than others do.
+    pub async fn reach_within(&self, wanted: usize, patience: Duration) {
         let mut acknowledged = self.shared.acknowledged.subscribe();
         // A sender that failed would otherwise be waited for in silence.
-        let reached = timeout(PATIENCE, acknowledged.wait_for(|count| *count >= wanted)).await;
+        let reached = timeout(patience, acknowledged.wait_for(|count| *count >= wanted)).await;
         assert!(reached.is_ok(), "{wanted} messages were not acknowledged in time");
+    }
+
+    /// How many messages have been acknowledged.
+    pub fn acknowledged(&self) -> usize {
+        *self.shared.acknowledged.borrow()
+    }
+
+    /// From `since` to the end of the longest time without an acknowledgement after it.
+    pub fn outage(&self, since: Instant) -> Duration {
+        let times = self.shared.times.lock().unwrap();
+        let later = times.iter().copied().filter(|at| *at > since);
+        let (mut before, mut longest, mut end) = (since, Duration::ZERO, since);
+        for at in later {
+            if at - before > longest {
+                (longest, end) = (at - before, at);
+            }
+            before = at;
+        }
+        end - since
+    }
+
+    /// Begins no further message, and waits until those under way have been acknowledged; answers
+    /// for each how often it may have been taken in besides.
+    pub async fn stop(mut self) -> Vec<usize> {
+        self.shared.is_ending.store(true, Ordering::SeqCst);
+        let ended = async {
+            while let Some(done) = self.senders.join_next().await {
+                done.unwrap();
+            }
+        };
+        timeout(3 * PATIENCE, ended)
+            .await
+            .expect("messages under way were not acknowledged in time");
+        let sent = self.acknowledged();
+        let in_doubt = self.shared.in_doubt.iter().take(sent);
+        in_doubt.map(|times| times.load(Ordering::SeqCst)).collect()
     }
 
     /// Waits until all messages have been acknowledged; answers for each how often it may have been
@@ -106,13 +161,15 @@ impl Mailers {
 impl Shared {
     /// Takes the next message until there is none.
     async fn send_all(&self) {
-        loop {
+        while !self.is_ending.load(Ordering::SeqCst) {
             let number = self.next.fetch_add(1, Ordering::SeqCst);
             if number >= self.in_doubt.len() {
                 return;
             }
             self.send(number).await;
+            self.times.lock().unwrap().push(Instant::now());
             self.acknowledged.send_modify(|count| *count += 1);
+            self.pause().await;
         }
     }
 
@@ -139,6 +196,13 @@ impl Shared {
             if self.attempt(number, turn, &transaction).await {
                 return;
             }
+            self.pause().await;
+        }
+    }
+
+    async fn pause(&self) {
+        if !self.pause.is_zero() {
+            tokio::time::sleep(self.pause).await;
         }
     }
 

@@ -188,15 +188,33 @@ impl Server {
         Self::ready_where_it_says(server, dns).await
     }
 
+    /// Starts at these ports of the loopback, behind a proxy there.
+    pub async fn start_at(
+        program: &str,
+        location: &Location,
+        folder: &Path,
+        dns: SocketAddr,
+        (smtp, http): (u16, u16),
+    ) -> Self {
+        let mut server = serving(program, location, folder);
+        server.args(["--trusted-proxy", "127.0.0.1/32", "--http", &format!("127.0.0.1:{http}")]);
+        log(&mut server, "off");
+        Self::ready_at(server, dns, smtp).await
+    }
+
     async fn ready(mut command: Command, dns: SocketAddr) -> Self {
         command.args(["--http", "127.0.0.1:0"]);
         Self::ready_where_it_says(command, dns).await
     }
 
     /// Starts a server that has the address of its API already.
-    async fn ready_where_it_says(mut command: Command, dns: SocketAddr) -> Self {
+    async fn ready_where_it_says(command: Command, dns: SocketAddr) -> Self {
+        Self::ready_at(command, dns, 0).await
+    }
+
+    async fn ready_at(mut command: Command, dns: SocketAddr, smtp: u16) -> Self {
         let mut child = command
-            .args(["--smtp", "127.0.0.1:0"])
+            .args(["--smtp", &format!("127.0.0.1:{smtp}")])
             .args(["--hostname", "mx.agents.example", "--egress-allow", "127.0.0.0/8"])
             .args(["--dns", &dns.to_string()])
             .stdin(Stdio::null())

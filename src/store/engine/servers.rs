@@ -1,0 +1,388 @@
+//! The servers of one PostgreSQL database, of which one at a time can be written to.
+//!
+//! A URL may name several (`postgres_url.rs`). All are asked at once: the one that can be written
+//! to is taken; of two, the one with the later timeline, because a promotion begins a new one and
+//! the former server may not know yet that it was replaced. From then on, a server of an earlier
+//! timeline is refused. When an answer fails, or is late, the servers are asked again in the
+//! background; if another one is found, all pools go there, and who still waits for the former
+//! server fails at once.
+//!
+//! For a URL of one server without `target_session_attrs`, nothing is asked: whatever stands there
+//! (one server, an address that moves) decides.
+
+use std::fmt;
+use std::io;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool};
+use sqlx::{ConnectOptions as _, Connection as _};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::deadline::in_time;
+use super::error::is_read_only;
+use crate::domain::repeats::{LogCause, Repeats};
+
+/// Pause between two rounds of asking all servers.
+const PAUSE: Duration = Duration::from_millis(200);
+/// Time that servers have to answer once one was found: it may be the former one, and quicker.
+const GRACE: Duration = Duration::from_millis(500);
+/// A server that is alone in a URL is left at most this often because it cannot be written to.
+const RENEWED_AT_MOST: Duration = Duration::from_secs(1);
+
+const IS_READ_ONLY: &str =
+    "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'";
+/// The timeline is the first eight digits of the name of the log file that is being written.
+const TIMELINE: &str = "SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)";
+
+/// Clones share what was found.
+#[derive(Clone)]
+pub struct Servers(Arc<State>);
+
+struct State {
+    servers: Vec<PgConnectOptions>,
+    is_sought: bool,
+    /// For the answer of a server that is asked whether it can be written to. An answer of another
+    /// kind that is later than this makes all servers be asked.
+    patience: Duration,
+    found: Mutex<Found>,
+    /// Counts the moves from server to server.
+    moves: watch::Sender<u64>,
+    is_seeking: AtomicBool,
+    pools: Mutex<Vec<PgPool>>,
+    repeats: Repeats,
+}
+
+/// Where the server is that can be written to.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    place: usize,
+    timeline: u32,
+    is_known: bool,
+    /// Connections made before are to another server.
+    since: Instant,
+}
+
+/// A server that can be written to, and a connection to it.
+pub struct Writable {
+    place: usize,
+    timeline: u32,
+    pub connection: PgConnection,
+}
+
+impl Servers {
+    pub fn new(servers: Vec<PgConnectOptions>, is_sought: bool, patience: Duration) -> Self {
+        Self(Arc::new(State {
+            servers,
+            is_sought,
+            patience,
+            found: Mutex::new(Found {
+                place: 0,
+                timeline: 0,
+                is_known: false,
+                since: Instant::now(),
+            }),
+            moves: watch::Sender::new(0),
+            is_seeking: AtomicBool::new(false),
+            pools: Mutex::new(Vec::new()),
+            repeats: Repeats::default(),
+        }))
+    }
+
+    /// Connects to the server that can be written to; fails with what each server said. One server
+    /// that is not asked is waited for without limit.
+    pub async fn find(&self) -> Result<Writable, sqlx::Error> {
+        let state = &self.0;
+        match state.servers.as_slice() {
+            [one] if !state.is_sought => {
+                let connection = one.connect().await?;
+                Ok(Writable { place: 0, timeline: 0, connection })
+            }
+            all => self.ask(all).await,
+        }
+    }
+
+    async fn ask(&self, all: &[PgConnectOptions]) -> Result<Writable, sqlx::Error> {
+        let mut asking = JoinSet::new();
+        for (place, options) in all.iter().enumerate() {
+            let (options, limit) = (options.clone(), self.0.patience);
+            asking.spawn(async move { (place, in_time(limit, look(&options)).await) });
+        }
+        let known = self.found().timeline;
+        let (mut best, mut refusals): (Option<Writable>, Vec<(String, sqlx::Error)>) =
+            (None, Vec::new());
+        loop {
+            let next = match best {
+                None => asking.join_next().await,
+                // The others must not be waited for as long as it takes to see that one is gone.
+                Some(_) => tokio::time::timeout(GRACE, asking.join_next()).await.unwrap_or(None),
+            };
+            let Some(answer) = next else { break };
+            let Ok((place, answer)) = answer else { continue };
+            match answer.and_then(|(timeline, connection)| {
+                let seen = Writable { place, timeline, connection };
+                if timeline < known { Err(replaced()) } else { Ok(seen) }
+            }) {
+                Ok(seen) if best.as_ref().is_none_or(|best| best.timeline < seen.timeline) => {
+                    best = Some(seen);
+                }
+                Ok(_) => {}
+                Err(error) => refusals.push((all.get(place).map_or_else(String::new, name), error)),
+            }
+        }
+        best.ok_or_else(|| none_of(refusals))
+    }
+
+    /// Returns how to connect to the server that was found last.
+    pub fn options(&self) -> Option<PgConnectOptions> {
+        self.0.servers.get(self.found().place).cloned()
+    }
+
+    /// Notes where the server is that can be written to. Pools follow, if it is another one.
+    pub fn settle(&self, seen: &Writable) {
+        self.settle_at(seen.place, seen.timeline);
+    }
+
+    fn settle_at(&self, place: usize, timeline: u32) {
+        let mut found = self.found();
+        if found.is_known && (found.place, found.timeline) == (place, timeline) {
+            return;
+        }
+        let is_first = !found.is_known;
+        *found = Found { place, timeline, is_known: true, since: Instant::now() };
+        drop(found);
+        let Some(options) = self.0.servers.get(place) else { return };
+        for pool in self.pools().iter() {
+            pool.set_connect_options(options.clone());
+        }
+        self.0.moves.send_modify(|moves| *moves += 1);
+        if !is_first {
+            tracing::warn!(
+                server = name(options),
+                timeline,
+                "PostgreSQL: writes go here from now on"
+            );
+        }
+    }
+
+    /// Lets a pool follow to the server that can be written to.
+    pub fn lead(&self, pool: &PgPool) {
+        let mut pools = self.pools();
+        pools.retain(|pool| !pool.is_closed());
+        pools.push(pool.clone());
+        // It may have been opened before the last move.
+        if let Some(options) = self.options() {
+            pool.set_connect_options(options);
+        }
+    }
+
+    /// Checks a new connection of a pool: it may lead to a server that is not written to any more.
+    pub async fn check(&self, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+        if !self.0.is_sought {
+            return Ok(());
+        }
+        let known = self.found().timeline;
+        let checked = match timeline(connection).await {
+            Ok(timeline) if timeline < known => Err(replaced()),
+            seen => seen.map(drop),
+        };
+        checked.inspect_err(|_| self.seek())
+    }
+
+    /// Whether a connection of this age leads to the server that is written to now.
+    pub fn is_current(&self, age: Duration) -> bool {
+        age <= self.found().since.elapsed()
+    }
+
+    /// How many moves there were.
+    pub fn moves(&self) -> u64 {
+        *self.0.moves.borrow()
+    }
+
+    /// Waits for an answer of the server after so many moves: fails when there is one more. If the
+    /// answer is late, asks all servers.
+    pub async fn answer<T>(
+        &self,
+        moves: u64,
+        work: impl Future<Output = Result<T, sqlx::Error>>,
+    ) -> Result<T, sqlx::Error> {
+        if !self.0.is_sought {
+            return work.await;
+        }
+        let mut now = self.0.moves.subscribe();
+        let moved = async {
+            let _never_closed = now.wait_for(|now| *now != moves).await.map(drop);
+            Err(sqlx::Error::Io(io::Error::new(
+                io::ErrorKind::ConnectionReset,
+                "another PostgreSQL server is written to now",
+            )))
+        };
+        let late = async {
+            tokio::time::sleep(self.0.patience).await;
+            self.seek();
+            std::future::pending().await
+        };
+        let (work, moved, late) = (pin!(work), pin!(moved), pin!(late));
+        tokio::select! {
+            biased;
+            answer = work => answer,
+            answer = moved => answer,
+            answer = late => answer,
+        }
+    }
+
+    /// Draws conclusions from an error of a connection: the server may be gone, or replaced.
+    pub fn note(&self, error: &sqlx::Error) {
+        match error {
+            error if is_read_only(error) => self.leave(),
+            sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::Protocol(_) => {
+                self.seek();
+            }
+            // A server that stops, crashed or starts: admin_shutdown, crash_shutdown,
+            // cannot_connect_now; or a connection that it lost.
+            sqlx::Error::Database(error) => {
+                let code = error.code().unwrap_or_default();
+                if code.starts_with("57P") || code.starts_with("08") {
+                    self.seek();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Leaves a server that cannot be written to: looks for the other one; where only an address is
+    /// known, connects to it anew.
+    fn leave(&self) {
+        if self.0.is_sought {
+            return self.seek();
+        }
+        let mut found = self.found();
+        if found.since.elapsed() > RENEWED_AT_MOST {
+            found.since = Instant::now();
+        }
+    }
+
+    /// Asks all servers in the background, until one can be written to. One search at a time.
+    pub fn seek(&self) {
+        if !self.0.is_sought || self.0.is_seeking.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let servers = self.clone();
+        tokio::spawn(async move {
+            servers.search().await;
+            servers.0.is_seeking.store(false, Ordering::SeqCst);
+        });
+    }
+
+    async fn search(&self) {
+        loop {
+            match self.find().await {
+                Ok(seen) => {
+                    self.settle(&seen);
+                    let _closed = in_time(self.0.patience, seen.connection.close()).await;
+                    return;
+                }
+                Err(error) => {
+                    if let Some(left_out) = self.0.repeats.due(LogCause::Leaderless) {
+                        tracing::warn!(%error, left_out, "looking for a PostgreSQL server to write to");
+                    }
+                }
+            }
+            if self.pools().iter().all(PgPool::is_closed) {
+                return;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// For callbacks of a pool, which live as long as the pool that this value holds.
+    pub fn weak(&self) -> WeakServers {
+        WeakServers(Arc::downgrade(&self.0))
+    }
+
+    fn found(&self) -> MutexGuard<'_, Found> {
+        self.0.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pools(&self) -> MutexGuard<'_, Vec<PgPool>> {
+        self.0.pools.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Servers {
+    /// Without the passwords that the options hold.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.servers.iter().map(name)).finish()
+    }
+}
+
+/// Servers, without keeping them.
+#[derive(Clone, Debug)]
+pub struct WeakServers(Weak<State>);
+
+impl WeakServers {
+    pub fn get(&self) -> Option<Servers> {
+        self.0.upgrade().map(Servers)
+    }
+}
+
+/// Connects to a server that can be written to; returns its timeline.
+async fn look(options: &PgConnectOptions) -> Result<(u32, PgConnection), sqlx::Error> {
+    let mut connection = options.connect().await?;
+    let timeline = timeline(&mut connection).await?;
+    Ok((timeline, connection))
+}
+
+/// Returns the timeline of a server that can be written to; fails if it cannot.
+async fn timeline(connection: &mut PgConnection) -> Result<u32, sqlx::Error> {
+    if sqlx::query_scalar(IS_READ_ONLY).persistent(false).fetch_one(&mut *connection).await? {
+        return Err(refusal("it cannot be written to"));
+    }
+    let name: Result<String, _> =
+        sqlx::query_scalar(TIMELINE).persistent(false).fetch_one(connection).await;
+    match name {
+        Ok(digits) => Ok(u32::from_str_radix(&digits, 16).unwrap_or(0)),
+        // Services that call themselves PostgreSQL may have no log: then nothing can be compared.
+        Err(sqlx::Error::Database(_)) => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
+fn refusal(text: &'static str) -> sqlx::Error {
+    sqlx::Error::Io(io::Error::other(text))
+}
+
+fn replaced() -> sqlx::Error {
+    refusal("it was replaced by another server, and does not know")
+}
+
+/// Names a server without its login.
+fn name(options: &PgConnectOptions) -> String {
+    match options.get_socket() {
+        Some(folder) => format!("{}:{}", folder.display(), options.get_port()),
+        None => format!("{}:{}", options.get_host(), options.get_port()),
+    }
+}
+
+/// Returns the error of servers of which none can be written to. If each has refused the login, so
+/// that waiting is in vain, it is the refusal of one.
+fn none_of(mut refusals: Vec<(String, sqlx::Error)>) -> sqlx::Error {
+    let is_final = |(_, error): &(String, sqlx::Error)| {
+        matches!(error, sqlx::Error::Database(error)
+            if !matches!(error.code().as_deref(), Some("53300" | "57P03")))
+    };
+    if refusals.iter().all(is_final)
+        && let Some((_, error)) = refusals.pop()
+    {
+        return error;
+    }
+    let said = refusals.iter().map(|(name, error)| match error {
+        sqlx::Error::Io(error) => format!("{name}: {error}"),
+        error => format!("{name}: {error}"),
+    });
+    let said = said.collect::<Vec<_>>().join("; ");
+    sqlx::Error::Io(io::Error::other(format!("no server can be written to: {said}")))
+}
