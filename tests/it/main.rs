@@ -79,6 +79,7 @@ mod signatures;
 mod slow_clock;
 mod store;
 mod support;
+mod systemd;
 mod takeover;
 mod threats;
 mod tls;
