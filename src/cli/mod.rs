@@ -123,7 +123,7 @@ pub fn description() -> clap::Command {
 /// Hides the global arguments that are of little or no use to a command.
 fn hide(command: clap::Command, all: &[Arg]) -> clap::Command {
     let name = command.get_name();
-    let has_no_store = ["demo", "dev", "send", "completions", "man"].contains(&name);
+    let has_no_store = ["demo", "dev", "health", "send", "completions", "man"].contains(&name);
     let has_no_result = ["demo", "dev", "serve", "completions"].contains(&name);
     let is_hidden = |argument: &&Arg| match argument.get_long().unwrap_or_default() {
         "json" => has_no_result,
