@@ -54,13 +54,7 @@ async fn the_linters_find_what_is_wrong() {
             "stop_grace_period: 90s",
             "stop_grace_perod: 90s",
         ),
-        (
-            "kubernetes-validate",
-            &["--strict"],
-            "kubernetes/gatepost.yaml",
-            "preStop:",
-            "preStopp:",
-        ),
+        ("kubernetes-validate", &["--strict"], "kubernetes/gatepost.yaml", "preStop:", "preStopp:"),
     ] {
         let text = read(&format!("ops/{source}"));
         assert!(text.contains(right), "{source}");
@@ -94,7 +88,8 @@ fn variables(text: &str) -> impl Iterator<Item = (&str, &str)> {
 /// The value behind a variable, in the way of each of these files; None for one that comes from a
 /// secret, or that is only spoken of.
 fn value(behind: &str) -> Option<&str> {
-    let value = ["=", ": ", "\n              value: "].iter().find_map(|by| behind.strip_prefix(by))?;
+    let value =
+        ["=", ": ", "\n              value: "].iter().find_map(|by| behind.strip_prefix(by))?;
     Some(value.split_whitespace().next()?.trim_matches('"'))
 }
 

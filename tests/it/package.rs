@@ -61,7 +61,15 @@ async fn run(command: &mut Command) -> (bool, String, String) {
 async fn packed(folder: &Path, version: &str) -> String {
     let file = folder.join(format!("gatepost_{version}.deb")).display().to_string();
     let mut package = Command::new("bash");
-    package.args(["scripts/package", "--binary", GATEPOST, "--version", version, "--output", &file]);
+    package.args([
+        "scripts/package",
+        "--binary",
+        GATEPOST,
+        "--version",
+        version,
+        "--output",
+        &file,
+    ]);
     let (done, _, said) = run(package.current_dir(root()).env_remove("CARGO_TARGET_DIR")).await;
     assert!(done, "{said}");
     file

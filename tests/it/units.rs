@@ -90,7 +90,8 @@ async fn systemd_verifies_every_unit_without_a_word() {
     // A mistake would be found.
     let wrong = folder.path().join("gatepost-smtp.socket");
     std::fs::write(&wrong, unit("gatepost-smtp.socket") + "\n[Socket]\nListenStrem=25\n").unwrap();
-    let output = run(Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&wrong)).await;
+    let output =
+        run(Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&wrong)).await;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("ListenStrem"), "{said}");
 }
@@ -135,11 +136,21 @@ async fn the_server_does_its_work_under_the_filter_of_its_unit() {
     let filter = settings("SystemCallFilter").join("|");
     let (data, log) = (folder.path().join("store"), folder.path().join("log"));
     let into_log = format!("exec \"$0\" \"$@\" 2>{}", log.display());
-    let confined =
-        ["bash", "-c", &into_log, DEBIAN_PYTHON, "-c", CONFINE, &filter, "/usr/bin/env",
-         "GATEPOST_LOG=info", GATEPOST];
+    let confined = [
+        "bash",
+        "-c",
+        &into_log,
+        DEBIAN_PYTHON,
+        "-c",
+        CONFINE,
+        &filter,
+        "/usr/bin/env",
+        "GATEPOST_LOG=info",
+        GATEPOST,
+    ];
     let server = Server::start_by(&confined, &data, site.dns.addr()).await;
-    let large = signer().sign((letter("large") + &format!("{}\r\n", "x".repeat(70)).repeat(40_000)).as_bytes());
+    let large = signer()
+        .sign((letter("large") + &format!("{}\r\n", "x".repeat(70)).repeat(40_000)).as_bytes());
     for raw in [signed("small"), large.unwrap()] {
         let to = ["support@agents.example".to_owned()];
         let transaction =
