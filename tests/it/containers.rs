@@ -157,8 +157,8 @@ fn number(file: &str, before: &str) -> u64 {
     digits.parse().unwrap_or_else(|_| panic!("{file}: {before}{digits}"))
 }
 
-/// Whoever stops the server waits for longer than it takes: sessions and deliveries have their grace,
-/// and the store a last word.
+/// A manager that stops the server waits for longer than it takes: sessions and deliveries have their
+/// grace, and the store a last word.
 #[test]
 fn nobody_kills_a_server_that_is_stopping() {
     let store = Rules::defaults().unwrap().store;

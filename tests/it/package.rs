@@ -11,7 +11,7 @@ use crate::support::PATIENCE;
 use crate::support::process::GATEPOST;
 use crate::support::sources::root;
 
-/// What is done to the root by an administrator: fakeroot lends the rights of root, so that owners are
+/// The way of an administrator with the root: fakeroot lends the rights of root, so that owners are
 /// kept, and the scripts of the package get the root by DPKG_ROOT. Of what it depends on nothing is there.
 const WAY: &str = r#"
 set -eu
@@ -75,7 +75,7 @@ async fn packed(folder: &Path, version: &str) -> String {
     file
 }
 
-/// What was seen at each look: mode and owner of each file and of the folders of the package.
+/// Returns what each look has seen: mode and owner of each file and of the folders of the package.
 fn looks(text: &str) -> BTreeMap<&str, Vec<&str>> {
     let mut looks = BTreeMap::new();
     for part in text.split("== ").skip(1) {
@@ -115,7 +115,7 @@ async fn it_is_installed_upgraded_and_purged_and_lintian_has_no_word() {
         ("644", "0:0", "./usr/lib/sysusers.d/gatepost.conf"),
         ("644", "0:0", "./usr/lib/tmpfiles.d/gatepost.conf"),
         ("644", "0:0", "./usr/share/man/man1/gatepost-serve.1.gz"),
-        ("644", "0:0", "./usr/share/man/man1/gatepost-webhook-create.1.gz"),
+        ("644", "0:0", "./usr/share/man/man1/gatepost-webhook-test.1.gz"),
         ("644", "0:0", "./usr/share/bash-completion/completions/gatepost"),
         ("644", "0:0", "./usr/share/zsh/vendor-completions/_gatepost"),
         ("644", "0:0", "./usr/share/fish/vendor_completions.d/gatepost.fish"),

@@ -37,7 +37,7 @@ const PASS: &str = "import os, socket, sys\n\
     os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(len(names)), LISTEN_FDNAMES=fd_names)\n\
     os.execv(command[0], command)\n";
 
-/// What the server must tell as often as half of this.
+/// A sign of life comes each half of this.
 const WATCHDOG: Duration = Duration::from_millis(200);
 
 /// The end of the service manager: a real datagram socket.

@@ -17,8 +17,8 @@ use crate::support::{PATIENCE, all_messages, http, letter, rules, signed, signer
 const UNITS: [&str; 4] =
     ["gatepost.service", "gatepost-smtp.socket", "gatepost-smtps.socket", "gatepost-http.socket"];
 
-/// What systemd-analyze may find in it, in tenths: 10 is no protection at all. It must reach the
-/// network, and read the name of the machine.
+/// The exposure that systemd-analyze may find, in tenths: 10 is no protection at all. The server must
+/// reach the network, and read the name of the machine.
 const MOST_EXPOSURE: &str = "14";
 
 /// The Python for which Debian has bindings of libseccomp.

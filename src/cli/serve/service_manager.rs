@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use crate::cli::Failure;
 use crate::run::{Pulse, Running, Sockets};
 
-/// What `listenfd` leaves to its callers: the names, in the order of the sockets.
+/// The names of the sockets, in their order; `listenfd` leaves them to its callers.
 const NAMES: &str = "LISTEN_FDNAMES";
 
 /// Takes the sockets that were passed to this process. Changes the environment, so it must be called
