@@ -44,8 +44,12 @@ impl StoreOptions {
             s3: self.s3.clone(),
             ..others
         };
-        let file = file(self.config.as_deref())?;
-        Ok(given.with_read_url()?.or(file.with_read_url()?))
+        let (given, mut file) = (given.with_read_url()?, file(self.config.as_deref())?);
+        // Not read in vain: it may be for another user alone.
+        if given.data.is_some() || given.database_url.is_some() {
+            file.database_url_file = None;
+        }
+        Ok(given.or(file.with_read_url()?))
     }
 }
 
