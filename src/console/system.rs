@@ -41,21 +41,8 @@ struct State {
     sizes: Vec<Bucket>,
     tls: Vec<Count>,
     dns_queries: Vec<Count>,
-    requests: Vec<RequestCount>,
-    gateway_versions: Vec<VersionCount>,
-}
-
-#[derive(Debug, Deserialize)]
-struct RequestCount {
-    operation: String,
-    status: String,
-    count: u64,
-}
-
-#[derive(Debug, Deserialize)]
-struct VersionCount {
-    version: String,
-    gateways: u64,
+    requests: Vec<Count>,
+    gateway_versions: Vec<Count>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -241,11 +228,12 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
 }
 
 /// Requests by operation and class of status, the most asked for first.
-fn requests(counts: &[RequestCount]) -> HeatMap {
+fn requests(counts: &[Count]) -> HeatMap {
     let mut operations = BTreeMap::<&str, Vec<u64>>::new();
     for one in counts {
-        let row = operations.entry(&one.operation).or_insert_with(|| vec![0; CLASSES.len()]);
-        let place = CLASSES.iter().position(|class| *class == one.status);
+        let Some((operation, status)) = one.name.split_once(' ') else { continue };
+        let row = operations.entry(operation).or_insert_with(|| vec![0; CLASSES.len()]);
+        let place = CLASSES.iter().position(|class| *class == status);
         if let Some(count) = place.and_then(|place| row.get_mut(place)) {
             *count += one.count;
         }

@@ -21,7 +21,7 @@ async fn reasons_are_counted_over_time_and_columns_say_their_counts() {
     let refused = Verdict::Refused(Reason::DkimMissing);
     house.refuse("agent1", refused).await;
     house.refuse("agent1", refused).await;
-    let earlier = house.now().minus(Duration::from_secs(12 * 3_600));
+    let earlier = house.now().minus(Duration::from_secs(11 * 3_600));
     house.refuse_at("agent2", Verdict::Deferred(Reason::DnsUnavailable), earlier).await;
     let browser = Browser::of(&house, "org1").await;
     let page = browser.get(&format!("/console/{}/refused", house.id("org1"))).await.text();

@@ -36,8 +36,8 @@ pub struct SystemState {
     free_bytes: Option<u64>,
     /// Gateways alive on this store; null if the store does not say.
     gateways: Option<u64>,
-    /// Their versions; the version is empty for those that do not say it.
-    gateway_versions: Vec<VersionCount>,
+    /// Gateways alive by version, which is empty for those that do not say it.
+    gateway_versions: Vec<Count>,
     /// Connections to the database.
     connections: u32,
     /// Those of them that are idle.
@@ -69,30 +69,8 @@ pub struct SystemState {
     tls: Vec<Count>,
     /// DNS queries for incoming mail, by result.
     dns_queries: Vec<Count>,
-    /// Requests of this API, by operation and class of status.
-    requests: Vec<RequestCount>,
-}
-
-/// Gateways of one version.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(inline)]
-struct VersionCount {
-    /// The version of the program.
-    version: String,
-    /// The number of gateways.
-    gateways: u64,
-}
-
-/// Requests of one operation whose answers had a status of one class.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(inline)]
-struct RequestCount {
-    /// The operationId.
-    operation: String,
-    /// 2xx, 3xx, 4xx or 5xx.
-    status: String,
-    /// The number of requests.
-    count: u64,
+    /// Requests, named by operation and class of status: getSystem 2xx.
+    requests: Vec<Count>,
 }
 
 /// A condition.
@@ -250,7 +228,7 @@ pub async fn show(call: Call, _: Show) -> Result<Shown, Problem> {
         sizes: buckets(&metrics.sizes()),
         tls: counts(CountOf::Tls),
         dns_queries: counts(CountOf::Queries),
-        requests: metrics.counts(CountOf::Requests).into_iter().filter_map(request).collect(),
+        requests: counts(CountOf::Requests),
     };
     Ok(Shown { system })
 }
@@ -311,13 +289,8 @@ fn authentication((labels, count): (Vec<String>, u64)) -> Option<AuthenticationC
     Some(AuthenticationCount { spf, dkim, dmarc, count })
 }
 
-fn request((labels, count): (Vec<String>, u64)) -> Option<RequestCount> {
-    let [operation, status] = labels.try_into().ok()?;
-    Some(RequestCount { operation, status, count })
-}
-
-fn version((version, gateways): &(String, u64)) -> VersionCount {
-    VersionCount { version: version.clone(), gateways: *gateways }
+fn version((version, gateways): &(String, u64)) -> Count {
+    Count { name: version.clone(), count: *gateways }
 }
 
 fn named(counts: Counts) -> Vec<Count> {
