@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 
 use crate::app::agents::Agents;
@@ -30,7 +29,7 @@ use crate::domain::id::Mint;
 use crate::domain::ports::Wake;
 use crate::egress::client::{Client, EgressError, Limits, Lookup};
 use crate::egress::guard::Guard;
-use crate::http::{self, Http};
+use crate::http::{self, Http, Readiness};
 use crate::metrics::Metrics;
 use crate::rules::{
     ForwardRules, IntakeRules, RetentionRules, Rules, RulesError, Share, StoreRules, WebhookRules,
@@ -46,8 +45,10 @@ use crate::webhook::queue::Outbox;
 
 mod api;
 mod incoming;
+mod pulse;
 mod readiness;
 mod settings;
+mod sockets;
 mod steady;
 mod threads;
 mod tls;
@@ -55,7 +56,9 @@ mod vault;
 
 use self::api::{ApiRules, SharedUseCases};
 use self::incoming::{Incoming, SmtpSettings};
+pub use self::pulse::Pulse;
 pub use self::settings::{RunError, Settings, TlsSettings};
+pub use self::sockets::{SocketError, Sockets};
 use self::threads::Threads;
 use self::tls::Tls;
 pub use self::vault::{VaultFileError, read_secrets_key, secrets_key_file};
@@ -76,6 +79,7 @@ pub struct Running {
     /// Certificate files to follow.
     files: Vec<Arc<Files>>,
     stores: Stores,
+    readiness: Readiness,
     shutdown: Shutdown,
     threads: Threads,
     /// Dropped last: no other server may start before.
@@ -127,13 +131,22 @@ impl Running {
     }
 }
 
-/// Starts a server on an existing store. When this returns, its sockets are listening; only the one
-/// for an authority's challenges may follow.
+/// Starts a server on an existing store, with sockets of its own.
+pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> {
+    start_on(Sockets::default(), settings, mint).await
+}
+
+/// Starts a server on an existing store. `sockets` take the places of its own. When this returns,
+/// all are listening; only the one for an authority's challenges may follow.
 #[expect(
     clippy::too_many_lines,
     reason = "the one list of all parts, in the order of their making"
 )]
-pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> {
+pub async fn start_on(
+    mut sockets: Sockets,
+    settings: Settings,
+    mint: Mint,
+) -> Result<Running, RunError> {
     let own_hosts = settings.own_hosts();
     let (rules, dns, proxies) = (settings.rules, settings.dns, settings.trusted_proxy);
     let (place, hostname) = (settings.place, settings.hostname);
@@ -155,7 +168,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let bell = Bell::from(store.bell());
     // With a look-up of its own: customers' hosts cannot hold up the authority's.
     let acme_lookup = lookup(dns.as_deref(), &webhooks)?;
-    tls.start_acme(rules.acme, guard.clone(), acme_lookup, &mint).await?;
+    tls.start_acme(rules.acme, guard.clone(), acme_lookup, &mint, &mut sockets).await?;
     let lookup = lookup(dns.as_deref(), &webhooks)?;
     let guard = guard.for_gateway_at(own_hosts);
     let client = Client::new(guard.clone(), Limits::from(webhooks.as_ref()), lookup)?;
@@ -209,10 +222,11 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let gateway = Arc::new(gateway);
     let inbound = Arc::new(rules.inbound);
     let inbound = Inbound::new(Arc::clone(&gateway), relays.clone(), signers, inbound, line_ends);
-    let incoming = Incoming::listen(smtp, &rules.smtp, &tls, gateway, shutdown.clone()).await?;
+    let incoming =
+        Incoming::listen(smtp, &mut sockets, &rules.smtp, &tls, gateway, shutdown.clone()).await?;
 
     // The API.
-    let (socket, http) = bind(settings.http).await?;
+    let (socket, http) = sockets.bind("http", settings.http).await?;
     let indexing = mailbox::keep_index(store.clone(), access.search);
     let erasures = Erasures::new(store.clone(), mint.clock().clone(), &rules.retention);
     let parts = Parts { load: Arc::clone(&incoming.state.load), certificates: tls.ends.clone() };
@@ -231,14 +245,15 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let readiness = readiness::checks(&store, mint.clock(), incoming.state, shutdown.clone());
     let api_rules = ApiRules { access: Arc::clone(&access), webhooks, apps: Arc::new(rules.apps) };
     let use_cases = api::use_cases(shared, &stores, vault, api_rules, &mint);
-    let api = Http::new(use_cases, guard, mint.clone(), access, readiness);
+    let api = Http::new(use_cases, guard, mint.clone(), access, readiness.clone());
     let api = api.behind(proxies).readable_from(settings.cors_origin).ending_with(shutdown.clone());
     let api = Arc::new(api.streaming_on(threads.streams()));
 
-    let metrics = match settings.metrics {
-        Some(address) => Some(bind(address).await?),
+    let metrics = match settings.metrics.or(sockets.address("metrics")) {
+        Some(address) => Some(sockets.bind("metrics", address).await?),
         None => None,
     };
+    sockets.all_taken()?;
     let running = Running {
         smtp: incoming.smtp,
         smtps: incoming.smtps,
@@ -247,6 +262,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
         https: tls.https.is_some(),
         acme: tls.acme.as_ref().and_then(Acme::http),
         stores,
+        readiness,
         files: tls.files.clone(),
         shutdown: shutdown.clone(),
         threads,
@@ -354,14 +370,6 @@ async fn open(
     let streams = apart_on(threads.streams(), &mail, &rules.store, Share::Streams).await?;
     let beats = mail.apart(&rules.store, Share::Beats).await?;
     Ok(Opened { serving, stores: Stores { mail, requests, streams, beats }, threads })
-}
-
-/// Binds a socket. Returns the actual address, which has the port that was picked for port 0.
-async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), RunError> {
-    let listen_error = |source| RunError::Listen { address, source };
-    let socket = TcpListener::bind(address).await.map_err(listen_error)?;
-    let bound = socket.local_addr().map_err(listen_error)?;
-    Ok((socket, bound))
 }
 
 /// Delivers, and beats until the last claim is finished, returned or broken off. Then writes that

@@ -117,9 +117,8 @@ async fn start(kind: Kind) -> SocketAddr {
         }
         Kind::Ours => {
             let stop = shutdown.clone();
-            let bound =
-                Listener::bind(any_port, &hostname, intake, &rules, MAX_MESSAGE, stop, None).await;
-            let listener = bound.unwrap();
+            let socket = TcpListener::bind(any_port).await.unwrap();
+            let listener = Listener::on(socket, &hostname, intake, &rules, MAX_MESSAGE, stop, None);
             let address = listener.local_addr().unwrap();
             shutdown.spawn(listener.serve());
             address
@@ -127,8 +126,8 @@ async fn start(kind: Kind) -> SocketAddr {
         #[cfg(feature = "mailin")]
         Kind::Mailin => {
             let stop = shutdown.clone();
-            let bound = Mailin::bind(any_port, &hostname, intake, &rules, MAX_MESSAGE, stop).await;
-            let mailin = bound.unwrap();
+            let socket = std::net::TcpListener::bind(any_port).unwrap();
+            let mailin = Mailin::on(socket, &hostname, intake, &rules, MAX_MESSAGE, stop);
             let address = mailin.local_addr().unwrap();
             shutdown.spawn(mailin.serve());
             address

@@ -16,7 +16,7 @@ use crate::domain::evidence::count;
 use crate::domain::ports::MailLoad;
 use crate::domain::repeats::{LogCause, Repeats};
 use crate::metrics::{Gauges, Metrics, MetricsError};
-use crate::store::{Store, StoreError};
+use crate::store::{GatewayVersion, Store, StoreError};
 
 /// How long a reading is shown.
 const FRESH: Duration = Duration::from_secs(1);
@@ -78,6 +78,7 @@ impl System {
             let overdue = backlog.due.map(|due| self.clock.steady().millis() - due.millis());
             Duration::from_millis(u64::try_from(overdue.unwrap_or(0)).unwrap_or(0))
         });
+        let pair = |GatewayVersion { version, gateways }| (version, gateways);
         let end = |(listener, end): &CertificateEnd| (*listener, end());
         Gauges {
             sessions: load.sessions.map(count),
@@ -86,7 +87,7 @@ impl System {
             overdue,
             free_bytes: free.flatten(),
             certificates: self.parts.certificates.iter().map(end).collect(),
-            gateways: gateways.and_then(|found| u64::try_from(found).ok()),
+            gateways: gateways.map(|found| found.into_iter().map(pair).collect()),
             connections: connections.all,
             idle_connections: connections.idle,
         }

@@ -1,7 +1,7 @@
 //! The command line: one file per subcommand (contract §7).
 //!
-//! Commands act as the operator, directly on the store. Only `demo`, `dev`, `send`, `serve` and
-//! `check` (for DNS) use the network, apart from a PostgreSQL or S3 store. Exit codes: 0 success, 1
+//! Commands act as the operator, directly on the store. Only `demo`, `dev`, `health`, `send`, `serve`
+//! and `check` (for DNS) use the network, apart from a PostgreSQL or S3 store. Exit codes: 0 success, 1
 //! failure, 2 usage. Results go to standard output, everything else to standard error.
 
 #![expect(clippy::print_stderr, reason = "talking is what this room does")]
@@ -19,6 +19,7 @@ mod domain;
 mod environment;
 mod events;
 mod global_args;
+mod health;
 mod init;
 mod intake;
 mod key;
@@ -46,6 +47,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use self::global_args::GlobalArgs;
+use crate::run::Sockets;
 
 /// An error that ends a command; printed with all its causes.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -69,6 +71,8 @@ enum Command {
     Dev(dev::Dev),
     /// Take mail in over SMTP and serve the HTTP API
     Serve(Box<serve::Serve>),
+    /// Ask a server on this machine whether it can take mail in now (exit code 1 if not)
+    Health(health::Health),
     /// Create the store, the partner account and its first key
     Init(init::Init),
     /// Bring the store to this version, as `serve` does when it starts
@@ -119,7 +123,7 @@ pub fn description() -> clap::Command {
 /// Hides the global arguments that are of little or no use to a command.
 fn hide(command: clap::Command, all: &[Arg]) -> clap::Command {
     let name = command.get_name();
-    let has_no_store = ["demo", "dev", "send", "completions", "man"].contains(&name);
+    let has_no_store = ["demo", "dev", "health", "send", "completions", "man"].contains(&name);
     let has_no_result = ["demo", "dev", "serve", "completions"].contains(&name);
     let is_hidden = |argument: &&Arg| match argument.get_long().unwrap_or_default() {
         "json" => has_no_result,
@@ -158,6 +162,13 @@ pub fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
+    let sockets = match serve::passed_sockets(&arguments.command) {
+        Ok(sockets) => sockets,
+        Err(failure) => {
+            eprintln!("gatepost: {}", with_causes(failure.as_ref()));
+            return ExitCode::FAILURE;
+        }
+    };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -165,7 +176,7 @@ pub fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(run_command(arguments)) {
+    match runtime.block_on(run_command(arguments, sockets)) {
         Ok(code) => code,
         Err(failure) => {
             eprintln!("gatepost: {}", with_causes(failure.as_ref()));
@@ -174,11 +185,15 @@ pub fn main() -> ExitCode {
     }
 }
 
-async fn run_command(Arguments { global, command }: Arguments) -> Result<ExitCode, Failure> {
+async fn run_command(
+    Arguments { global, command }: Arguments,
+    sockets: Sockets,
+) -> Result<ExitCode, Failure> {
     match command {
         Command::Demo(command) => command.run().await,
         Command::Dev(command) => command.run(&global).await,
-        Command::Serve(command) => command.run(&global).await,
+        Command::Serve(command) => command.run(&global, sockets).await,
+        Command::Health(command) => command.run(&global).await,
         Command::Init(command) => command.run(&global).await,
         Command::Migrate(command) => command.run(&global).await,
         Command::Backup(command) => command.run(&global).await,

@@ -1,5 +1,6 @@
 //! `gatepost serve`: receives mail and serves the API until stopped.
 
+mod service_manager;
 mod start_errors;
 
 use std::process::ExitCode;
@@ -8,12 +9,13 @@ use clap::Args;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
+use self::service_manager::Watchdog;
 use self::start_errors::NamedSettings;
 use super::global_args::{GlobalArgs, place};
-use super::{Failure, say};
+use super::{Command, Failure, say};
 use crate::config::{CertificateFiles, ServeOptions};
 use crate::domain::domain_name::DomainName;
-use crate::run::{self, FrontEnd, Running, Settings, TlsSettings};
+use crate::run::{self, FrontEnd, Running, Settings, Sockets, TlsSettings};
 use crate::store::{Location, StorePlace, TLS};
 use crate::telemetry;
 use crate::tls::{ACME, Paths, acme};
@@ -35,29 +37,55 @@ pub(super) struct Serve {
     log_filter: Option<String>,
 }
 
+/// Takes the sockets that a service manager passes to `serve`; other commands get none. Must be
+/// called before there are threads.
+pub(super) fn passed_sockets(command: &Command) -> Result<Sockets, Failure> {
+    match command {
+        Command::Serve(_) => service_manager::passed_sockets(),
+        _ => Ok(Sockets::default()),
+    }
+}
+
 impl Serve {
-    pub(super) async fn run(self, global: &GlobalArgs) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(
+        self,
+        global: &GlobalArgs,
+        sockets: Sockets,
+    ) -> Result<ExitCode, Failure> {
         telemetry::init_by(self.log_filter.as_deref(), self.log_level.as_deref(), self.log_json)?;
         let options = global.store.with(self.options)?;
         let grace = options.grace();
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut hang_up = signal(SignalKind::hangup())?;
+        service_manager::starting().await;
         let running = tokio::select! {
-            running = start(options) => running?,
+            running = start(options, sockets) => running?,
             _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),
             _ = terminate.recv() => return Ok(ExitCode::SUCCESS),
         };
         say!("{}", ready(&running, self.log_json))?;
+        service_manager::ready(&running).await;
+        let mut watchdog = Watchdog::over(&running);
         let broken = loop {
             tokio::select! {
                 _ = interrupt.recv() => break None,
                 _ = terminate.recv() => break None,
                 broken = running.broken() => break Some(broken),
-                _ = hang_up.recv() => running.reload().await,
+                _ = hang_up.recv() => {
+                    service_manager::reloading().await;
+                    running.reload().await;
+                    service_manager::ready(&running).await;
+                }
+                never = watchdog.run() => match never {},
             }
         };
-        let in_time = running.stop(grace).await;
+        service_manager::stopping(grace).await;
+        watchdog.keep_status();
+        let in_time = tokio::select! {
+            in_time = running.stop(grace) => in_time,
+            never = watchdog.run() => match never {},
+        };
         tracing::info!(in_time, "gatepost has stopped");
         if let Some(broken) = broken {
             return Err(broken.into());
@@ -79,10 +107,10 @@ fn ready(running: &Running, json: bool) -> String {
     serde_json::Value::Object([message].into_iter().chain(addresses).collect()).to_string()
 }
 
-async fn start(options: ServeOptions) -> Result<Running, Failure> {
+async fn start(options: ServeOptions, sockets: Sockets) -> Result<Running, Failure> {
     let settings = settings(options).await?;
     let named = NamedSettings::of(&settings);
-    run::start(settings, run::system_mint()).await.map_err(|error| named.explain(error))
+    run::start_on(sockets, settings, run::system_mint()).await.map_err(|error| named.explain(error))
 }
 
 fn paths(CertificateFiles { chain, key }: CertificateFiles) -> Paths {

@@ -95,6 +95,8 @@ pub struct ServeOptions {
     pub data: Option<PathBuf>,
     #[arg(skip)]
     pub database_url: Option<DatabaseUrl>,
+    #[arg(skip)]
+    pub database_url_file: Option<PathBuf>,
     /// The keys that seal the secrets of customers, one a line, 32 bytes in base64
     /// [default: DATA/secrets.key, made the first time; with PostgreSQL none]
     #[arg(long, env = "GATEPOST_SECRETS_KEY_FILE", value_name = "FILE")]
@@ -185,6 +187,8 @@ impl ServeOptions {
             database_url: self
                 .database_url
                 .or_else(|| file.database_url.filter(|_| self.data.is_none())),
+            // Read already, at its own level.
+            database_url_file: None,
             data: self.data.or_else(|| file.data.filter(|_| !named_by_url)),
             secrets_key_file: self.secrets_key_file.or(file.secrets_key_file),
             blobs: self.blobs.or(file.blobs),
@@ -389,6 +393,7 @@ mod tests {
             start_patience,
             data,
             database_url,
+            database_url_file,
             secrets_key_file,
             blobs,
             // Not in the template: most builds have no choice.
@@ -412,6 +417,7 @@ mod tests {
                 && secrets_key_file.is_some()
                 && data.is_some()
                 && database_url.is_some()
+                && database_url_file.is_some()
         );
         assert!(blobs.is_some() && endpoint.is_some() && region.is_some());
         assert!(access_key.is_some() && secret_key.is_some());

@@ -19,6 +19,9 @@ pub struct StoreOptions {
     #[arg(long, global = true, env = "GATEPOST_DATABASE_URL", value_name = "URL")]
     #[arg(hide_env_values = true)]
     pub database_url: Option<DatabaseUrl>,
+    /// A file whose only line is that URL, so that its password is in no flag and no variable
+    #[arg(long, global = true, env = "GATEPOST_DATABASE_URL_FILE", value_name = "FILE")]
+    pub database_url_file: Option<PathBuf>,
     /// Where large raw messages are kept: DIR or s3://BUCKET/PREFIX [default: DATA/blobs; with
     /// PostgreSQL the database]
     #[arg(long, global = true, env = "GATEPOST_BLOBS", value_name = "DIR|URL")]
@@ -36,11 +39,17 @@ impl StoreOptions {
         let given = ServeOptions {
             data: self.data.clone(),
             database_url: self.database_url.clone(),
+            database_url_file: self.database_url_file.clone(),
             blobs: self.blobs.clone(),
             s3: self.s3.clone(),
             ..others
         };
-        Ok(given.or(file(self.config.as_deref())?))
+        let (given, mut file) = (given.with_read_url()?, file(self.config.as_deref())?);
+        // Not read in vain: it may be for another user alone.
+        if given.data.is_some() || given.database_url.is_some() {
+            file.database_url_file = None;
+        }
+        Ok(given.or(file.with_read_url()?))
     }
 }
 
@@ -117,6 +126,30 @@ impl fmt::Debug for DatabaseUrl {
     }
 }
 
+impl ServeOptions {
+    /// Reads the URL of the database if a file has it. Fails if it is given itself, too.
+    fn with_read_url(mut self) -> Result<Self, ConfigError> {
+        let Some(path) = self.database_url_file.take() else { return Ok(self) };
+        let invalid =
+            |detail: String| ConfigError::Invalid { setting: "database-url-file", detail };
+        if self.database_url.is_some() {
+            let detail = "database-url is given, too: name the store by one of the two";
+            return Err(invalid(detail.to_owned()));
+        }
+        let text = std::fs::read_to_string(&path)
+            .map_err(|source| ConfigError::Read { path: path.clone(), source })?;
+        let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        match (lines.next(), lines.next()) {
+            (Some(url), None) => self.database_url = Some(url.into()),
+            _ => {
+                let detail = format!("{} must have one line, the URL", path.display());
+                return Err(invalid(detail));
+            }
+        }
+        Ok(self)
+    }
+}
+
 impl From<&str> for DatabaseUrl {
     fn from(url: &str) -> Self {
         Self(url.to_owned())
@@ -131,5 +164,34 @@ impl S3Options {
             access_key: self.access_key.or(file.access_key),
             secret_key: self.secret_key.or(file.secret_key),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(url: Option<&str>, file: PathBuf) -> ServeOptions {
+        let (database_url, database_url_file) = (url.map(Into::into), Some(file));
+        ServeOptions { database_url, database_url_file, ..ServeOptions::default() }
+    }
+
+    #[test]
+    fn a_file_may_have_the_url_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("url");
+        std::fs::write(&path, "postgres://me:hush@h/d\n").unwrap();
+        let read = options(None, path.clone()).with_read_url().unwrap();
+        assert_eq!(read.database_url.unwrap().expose(), "postgres://me:hush@h/d");
+        assert_eq!(read.database_url_file, None);
+        let both = options(Some("postgres://h/d"), path.clone()).with_read_url().unwrap_err();
+        assert!(both.to_string().contains("database-url is given, too"), "{both}");
+        for text in ["", "postgres://me:hush@h/d\npostgres://me:hush@h/e\n"] {
+            std::fs::write(&path, text).unwrap();
+            let error = options(None, path.clone()).with_read_url().unwrap_err().to_string();
+            assert!(error.contains("must have one line") && !error.contains("hush"), "{error}");
+        }
+        let missing = options(None, folder.path().join("none")).with_read_url().unwrap_err();
+        assert!(missing.to_string().contains("cannot read"), "{missing}");
     }
 }

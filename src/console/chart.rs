@@ -2,6 +2,8 @@
 //!
 //! Fills are marks, not colours: the style sheet gives each its colour, in light and dark.
 
+use std::fmt::Write as _;
+use std::ops::Range;
 use std::time::Duration;
 
 use plotters::chart::ChartBuilder;
@@ -33,6 +35,9 @@ pub(super) enum Tone {
     Plain,
 }
 
+/// A part of each column, with the word for what it counts.
+pub(super) type Series = (Tone, &'static str);
+
 /// A place on the axis, with the columns that stand on each other there.
 #[derive(Clone, Debug)]
 pub(super) struct Column {
@@ -40,18 +45,25 @@ pub(super) struct Column {
     pub(super) parts: Vec<u64>,
 }
 
-/// Draws columns, whose parts have these tones from the ground up.
-pub(super) fn columns(columns: &[Column], tones: &[Tone]) -> Result<String, Problem> {
-    draw(columns, tones).map_err(|error| Problem::internal(std::io::Error::other(error)))
+impl Column {
+    fn total(&self) -> u64 {
+        self.parts.iter().sum()
+    }
+}
+
+/// Draws columns, whose parts are these from the ground up. Each column says what it counts to those
+/// who point at it.
+pub(super) fn columns(columns: &[Column], series: &[Series]) -> Result<String, Problem> {
+    draw(columns, series).map_err(|error| Problem::internal(std::io::Error::other(error)))
 }
 
 fn draw(
     columns: &[Column],
-    tones: &[Tone],
+    series: &[Series],
 ) -> Result<String, DrawingAreaErrorKind<std::io::Error>> {
     let mut svg = String::new();
     let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-    let highest = columns.iter().map(|column| column.parts.iter().sum::<u64>()).max();
+    let highest = columns.iter().map(Column::total).max();
     let width = i32::try_from(columns.len()).unwrap_or(i32::MAX).max(1);
     let mut chart =
         ChartBuilder::on(&area)
@@ -72,7 +84,7 @@ fn draw(
         .y_labels(4)
         .label_style(("sans-serif", 12).into_font())
         .draw()?;
-    for (place, tone) in tones.iter().enumerate() {
+    for (place, (tone, _)) in series.iter().enumerate() {
         let mark = MARKS.get(*tone as usize).copied().unwrap_or(RGBColor(0, 0, 4)).filled();
         let bars = columns.iter().zip(0_i32..).filter_map(|(column, at)| {
             let ground: u64 = column.parts.iter().take(place).sum();
@@ -85,10 +97,40 @@ fn draw(
         });
         chart.draw_series(bars)?;
     }
+    let (across, down) = chart.plotting_area().get_pixel_range();
     drop(chart);
     area.present()?;
     drop(area);
-    Ok(svg)
+    Ok(with_titles(&svg, columns, series, &across, &down))
+}
+
+/// Lays an invisible field over each column that counts something. Its title, which browsers show
+/// under the pointer, says what it counts.
+fn with_titles(
+    svg: &str,
+    columns: &[Column],
+    series: &[Series],
+    across: &Range<i32>,
+    down: &Range<i32>,
+) -> String {
+    let Some(drawing) = svg.trim_end().strip_suffix("</svg>") else { return svg.to_owned() };
+    let mut whole = drawing.to_owned();
+    let (width, height) = (f64::from(across.end - across.start), down.end - down.start);
+    let each = width / f64::from(u32::try_from(columns.len()).unwrap_or(u32::MAX).max(1));
+    for (column, at) in columns.iter().zip(0_u32..).filter(|(column, _)| column.total() > 0) {
+        let left = f64::from(across.start) + each * f64::from(at);
+        let counts = column.parts.iter().zip(series).filter(|(count, _)| **count > 0);
+        let counts = counts.map(|(count, (_, word))| format!("{count} {word}"));
+        let words = counts.collect::<Vec<_>>().join(", ");
+        let label = column.label.replace('&', "&amp;").replace('<', "&lt;");
+        let _written = write!(
+            whole,
+            "<rect fill=\"none\" pointer-events=\"all\" x=\"{left:.1}\" y=\"{}\" width=\"{each:.1}\" \
+             height=\"{height}\"><title>{label}: {words}</title></rect>",
+            down.start
+        );
+    }
+    whole + "</svg>\n"
 }
 
 /// Columns of a chart over time.
@@ -122,17 +164,20 @@ mod tests {
             |label: &str, parts: &[u64]| Column { label: label.into(), parts: parts.into() };
         let drawn = columns(
             &[column("<10:00>", &[3, 1]), column("10:01", &[0, 2]), column("10:02", &[0, 0])],
-            &[Tone::Good, Tone::Bad],
+            &[(Tone::Good, "accepted"), (Tone::Bad, "refused")],
         );
         let drawn = drawn.unwrap();
         assert_eq!(drawn.matches(r##"fill="#000001""##).count(), 1);
         assert_eq!(drawn.matches(r##"fill="#000002""##).count(), 2);
         assert!(drawn.contains("&lt;10:00&gt;") && !drawn.contains("<10:00>"));
+        let titles: Vec<&str> =
+            drawn.split("<title>").skip(1).map(|rest| rest.split('<').next().unwrap()).collect();
+        assert_eq!(titles, ["&lt;10:00>: 3 accepted, 1 refused", "10:01: 2 refused"]);
         assert!(!drawn.contains("style="), "the policy of pages forbids it");
     }
 
     #[test]
     fn nothing_is_drawn_as_an_empty_chart() {
-        assert!(columns(&[], &[Tone::Plain]).unwrap().starts_with("<svg"));
+        assert!(columns(&[], &[(Tone::Plain, "messages")]).unwrap().starts_with("<svg"));
     }
 }

@@ -31,6 +31,7 @@ mod deliveries;
 mod domains;
 mod filters;
 mod frame;
+mod heat;
 mod keys;
 mod live;
 mod message;

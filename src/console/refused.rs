@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use askama::Template;
 
-use super::chart::{self, Column, Tone};
+use super::chart::{self, Column, Series, Tone};
 use super::filters;
 use super::frame::{Frame, Section};
+use super::heat::HeatMap;
 use super::shapes::{Record, Records};
 use super::visit::{Answer, Visit};
 use crate::domain::clock::Timestamp;
@@ -54,6 +55,8 @@ struct RefusedPage {
     /// Whether there are more records than were read.
     is_cut: bool,
     chart: String,
+    /// Reasons over time.
+    heat: HeatMap,
     reasons: Vec<Group>,
     senders: Vec<Group>,
     domains: Vec<Group>,
@@ -73,11 +76,12 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     for verdict in ["refused", "deferred"] {
         is_cut |= read(&visit, verdict, &since, &mut records).await?;
     }
-    let chart = chart::columns(&columns(&records, begin, lasts), &[Tone::Bad])?;
+    let chart = chart::columns(&columns(&records, begin, lasts), PARTS)?;
     let by = |name: fn(&Record) -> String| groups(&records, name);
     let reasons = by(|record| record.reason.clone().unwrap_or_default());
     let senders = by(|record| record.from().to_owned());
     let domains = by(|record| record.from().rsplit('@').next().unwrap_or_default().to_owned());
+    let heat = over_time(&records, &reasons, begin, lasts);
     let total = records.iter().map(|record| record.count).sum();
     let periods = PERIODS;
     Answer::page(&RefusedPage {
@@ -88,6 +92,7 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
         total,
         is_cut,
         chart,
+        heat,
         reasons,
         senders,
         domains,
@@ -128,15 +133,46 @@ fn groups(records: &[Record], name: fn(&Record) -> String) -> Vec<Group> {
     groups
 }
 
-/// Counts records by part of the period.
+/// The parts of each column.
+const PARTS: &[Series] = &[(Tone::Bad, "refused"), (Tone::Wait, "deferred")];
+
+/// Counts records by part of the period, and by verdict.
 fn columns(records: &[Record], begin: Timestamp, lasts: Duration) -> Vec<Column> {
-    let mut columns = chart::empty_columns(begin, lasts, 1);
+    let mut columns = chart::empty_columns(begin, lasts, PARTS.len());
     for record in records {
-        let Ok(at) = record.date.parse::<jiff::Timestamp>() else { continue };
-        let column = columns.get_mut(chart::place(at.as_millisecond(), begin.millis(), lasts));
-        if let Some(count) = column.and_then(|column| column.parts.first_mut()) {
+        let part = usize::from(record.verdict == "deferred");
+        let column = place(record, begin, lasts).and_then(|place| columns.get_mut(place));
+        if let Some(count) = column.and_then(|column| column.parts.get_mut(part)) {
             *count += record.count;
         }
     }
     columns
+}
+
+/// The number of the column of a record.
+fn place(record: &Record, begin: Timestamp, lasts: Duration) -> Option<usize> {
+    let at = record.date.parse::<jiff::Timestamp>().ok()?;
+    Some(chart::place(at.as_millisecond(), begin.millis(), lasts))
+}
+
+/// Columns of the chart that are one column of the map, so that each count can be read.
+const TOGETHER: usize = 4;
+
+/// Counts records of these reasons by part of the period.
+fn over_time(records: &[Record], reasons: &[Group], begin: Timestamp, lasts: Duration) -> HeatMap {
+    let times = chart::empty_columns(begin, lasts, 0).into_iter().step_by(TOGETHER);
+    let times: Vec<String> = times.map(|column| column.label).collect();
+    let row = |group: &Group| {
+        let mut counts = vec![0; times.len()];
+        let of_it = |record: &&Record| record.reason.as_deref() == Some(&*group.name);
+        for record in records.iter().filter(of_it) {
+            let at = place(record, begin, lasts).map(|place| place / TOGETHER);
+            if let Some(count) = at.and_then(|at| counts.get_mut(at)) {
+                *count += record.count;
+            }
+        }
+        (group.name.clone(), counts)
+    };
+    let rows: Vec<_> = reasons.iter().map(row).collect();
+    HeatMap::new("Reason", times, rows)
 }

@@ -1,11 +1,15 @@
 //! System: the state of this gateway, for those who operate it.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use askama::Template;
 use serde::Deserialize;
 
-use super::chart::{self, Column, Tone};
+use super::chart::{self, Column, Series, Tone};
 use super::filters;
 use super::frame::{Frame, Section};
+use super::heat::HeatMap;
 use super::visit::{Answer, Visit};
 use crate::domain::clock::Timestamp;
 use crate::http::error::Problem;
@@ -37,6 +41,8 @@ struct State {
     sizes: Vec<Bucket>,
     tls: Vec<Count>,
     dns_queries: Vec<Count>,
+    requests: Vec<Count>,
+    gateway_versions: Vec<Count>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -128,6 +134,8 @@ struct SystemPage {
     minutes: String,
     sizes: String,
     attempts: String,
+    /// Requests by operation and status.
+    heat: HeatMap,
 }
 
 impl SystemPage {
@@ -193,6 +201,16 @@ impl Certificate {
     }
 }
 
+/// The parts of a minute.
+const OUTCOMES: &[Series] =
+    &[(Tone::Good, "accepted"), (Tone::Bad, "refused"), (Tone::Wait, "deferred")];
+
+/// Classes of status that a request can end with.
+const CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
+
+/// Most operations on the page: those of which a request failed here, then those asked for most.
+const MOST_OPERATIONS: usize = 20;
+
 /// Shows the state.
 pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     let frame = visit.frame(Section::System).await?;
@@ -200,12 +218,32 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     let last = state.minutes.iter().rev().take(5);
     let recent = last.map(|one| one.accepted + one.refused + one.deferred).sum();
     let minutes = minutes(&state);
-    let minutes = chart::columns(&minutes, &[Tone::Good, Tone::Bad, Tone::Wait])?;
+    let minutes = chart::columns(&minutes, OUTCOMES)?;
     let sizes = buckets(&state.sizes, size);
     let attempts = buckets(&state.attempts_to_success, |number| number.to_string());
-    let (sizes, attempts) =
-        (chart::columns(&sizes, &[Tone::Plain])?, chart::columns(&attempts, &[Tone::Plain])?);
-    Answer::page(&SystemPage { frame, state, recent, minutes, sizes, attempts })
+    let sizes = chart::columns(&sizes, &[(Tone::Plain, "messages")])?;
+    let attempts = chart::columns(&attempts, &[(Tone::Plain, "deliveries")])?;
+    let heat = requests(&state.requests);
+    Answer::page(&SystemPage { frame, state, recent, minutes, sizes, attempts, heat })
+}
+
+/// Requests by operation and class of status, the most asked for first.
+fn requests(counts: &[Count]) -> HeatMap {
+    let mut operations = BTreeMap::<&str, Vec<u64>>::new();
+    for one in counts {
+        let Some((operation, status)) = one.name.split_once(' ') else { continue };
+        let row = operations.entry(operation).or_insert_with(|| vec![0; CLASSES.len()]);
+        let place = CLASSES.iter().position(|class| *class == status);
+        if let Some(count) = place.and_then(|place| row.get_mut(place)) {
+            *count += one.count;
+        }
+    }
+    let mut rows: Vec<_> =
+        operations.into_iter().map(|(name, counts)| (name.to_owned(), counts)).collect();
+    let failed = |counts: &[u64]| counts.last().is_some_and(|count| *count > 0);
+    rows.sort_by_key(|(_, counts)| Reverse((failed(counts), counts.iter().sum::<u64>())));
+    rows.truncate(MOST_OPERATIONS);
+    HeatMap::new("Operation", CLASSES.map(str::to_owned).to_vec(), rows)
 }
 
 /// An hour of minutes, those before the start empty.

@@ -166,7 +166,7 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     let pending: Deliveries = visit.ask(pending).await?;
     let health = match health(&list, now) {
         columns if columns.is_empty() => String::new(),
-        columns => chart::columns(&columns, &[Tone::Good, Tone::Bad])?,
+        columns => chart::columns(&columns, &[(Tone::Good, "delivered"), (Tone::Bad, "failed")])?,
     };
     let waiting = Waiting {
         count: pending.deliveries.len(),

@@ -47,9 +47,13 @@ pub fn router(http: Arc<Http>, console: Option<Router<Arc<Http>>>) -> Router {
     observed(whole.merge(console.unwrap_or_default()), http)
 }
 
-/// The router of the listener for Prometheus.
+/// The router of the listener for Prometheus and for health checks, which is never encrypted.
 pub fn metrics_router(http: Arc<Http>) -> Router {
-    observed(Router::new().route("/metrics", get(metrics::metrics)), http)
+    let paths = Router::new()
+        .route("/metrics", get(metrics::metrics))
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready));
+    observed(paths, http)
 }
 
 type PathParams = Result<RawPathParams, RawPathParamsRejection>;

@@ -56,6 +56,7 @@ pub(super) struct Figures {
     pub(super) attempts_to_success: Histogram,
     pub(super) dns: IntCounterVec,
     pub(super) dns_seconds: Histogram,
+    pub(super) requests: IntCounterVec,
     pub(super) ready: IntGaugeVec,
     // Without a label: each is absent while nobody knows it.
     pub(super) sessions: IntGaugeVec,
@@ -91,6 +92,7 @@ impl Figures {
             attempts_to_success: into.histogram("attempts_to_success", "Attempts that successful deliveries took", NUMBERS)?,
             dns: into.counters("dns_queries_total", "DNS queries for incoming mail: records, nothing (no such records), failed", &["result"])?,
             dns_seconds: into.histogram("dns_seconds", "DNS queries for incoming mail", WAITS)?,
+            requests: into.counters("requests_total", "Requests of the API by operation and class of status, those of streams at their beginning; pages of the console are none", &["operation", "status"])?,
             ready: into.gauges("ready", "1 while the condition for taking in mail and changes holds, as of /readyz", &["check"])?,
             sessions: into.gauges("smtp_sessions", "Open SMTP sessions", &[])?,
             memory: into.gauges("message_memory_bytes", "Memory reserved for messages under way", &[])?,

@@ -63,10 +63,19 @@ pub struct Gauges {
     pub free_bytes: Option<u64>,
     /// The end of each certificate in use, by listener.
     pub certificates: Vec<(&'static str, Timestamp)>,
-    pub gateways: Option<u64>,
+    /// Gateways alive, by version.
+    pub gateways: Option<Vec<(String, u64)>>,
     /// Connections to the database, and those of them that are idle.
     pub connections: u32,
     pub idle_connections: u32,
+}
+
+impl Gauges {
+    /// Returns the number of gateways alive.
+    pub fn living(&self) -> Option<u64> {
+        let versions = self.gateways.as_ref()?;
+        Some(versions.iter().map(|(_, gateways)| gateways).sum())
+    }
 }
 
 impl Metrics {
@@ -151,6 +160,19 @@ impl Metrics {
         figures.dns_seconds.observe(took.as_secs_f64());
     }
 
+    /// Counts a request of the API by its operation, whose name is one of the table's, and by the
+    /// class of its status.
+    pub fn request(&self, operation: &'static str, status: u16) {
+        let Some(figures) = self.figures() else { return };
+        let class = match status {
+            ..300 => "2xx",
+            300..400 => "3xx",
+            400..500 => "4xx",
+            _ => "5xx",
+        };
+        figures.requests.with_label_values(&[operation, class]).inc();
+    }
+
     /// Sets the gauges.
     pub fn set(&self, gauges: &Gauges) {
         let Some(figures) = self.figures() else { return };
@@ -165,7 +187,7 @@ impl Metrics {
         show(&figures.memory, gauges.memory_bytes);
         show(&figures.waiting, gauges.waiting_deliveries);
         show(&figures.free, gauges.free_bytes);
-        show(&figures.gateways, gauges.gateways);
+        show(&figures.gateways, gauges.living());
         match gauges.overdue {
             Some(overdue) => {
                 figures.overdue.with_label_values(NONE).set(overdue.as_secs_f64());
@@ -224,6 +246,7 @@ impl Metrics {
             CountOf::Attempts => &figures.attempts,
             CountOf::Queries => &figures.dns,
             CountOf::Tls => &figures.tls,
+            CountOf::Requests => &figures.requests,
         };
         figures::counts(&vector.collect())
     }
@@ -255,6 +278,8 @@ pub enum CountOf {
     Queries,
     /// Messages by version.
     Tls,
+    /// By operation and class of status.
+    Requests,
 }
 
 impl std::fmt::Debug for Metrics {

@@ -81,8 +81,19 @@ fn each_label_is_one_of_a_few() {
     let labels: BTreeSet<String> =
         metrics().described().into_iter().flat_map(|figure| figure.labels).collect();
     let known = [
-        "check", "dkim", "dmarc", "listener", "outcome", "reason", "result", "spf", "state",
-        "step", "version",
+        "check",
+        "dkim",
+        "dmarc",
+        "listener",
+        "operation",
+        "outcome",
+        "reason",
+        "result",
+        "spf",
+        "state",
+        "status",
+        "step",
+        "version",
     ];
     assert_eq!(labels.iter().map(String::as_str).collect::<Vec<_>>(), known);
 }

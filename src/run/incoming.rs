@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::readiness::FrontEndState;
 use super::tls::Tls;
-use super::{FrontEnd, RunError};
+use super::{FrontEnd, RunError, Sockets};
 use crate::app::intake::Gateway;
 use crate::domain::domain_name::DomainName;
 #[cfg(feature = "mailin")]
@@ -41,12 +41,13 @@ pub(super) type Serve = Pin<Box<dyn Future<Output = ()> + Send>>;
 impl Incoming {
     pub(super) async fn listen(
         SmtpSettings { front_end, address, hostname, proxies, size }: SmtpSettings<'_>,
+        sockets: &mut Sockets,
         rules: &SmtpRules,
         tls: &Tls,
         gateway: Arc<Gateway>,
         shutdown: Shutdown,
     ) -> Result<Self, RunError> {
-        let fail = |address| move |source| RunError::Listen { address, source };
+        let (socket, smtp) = sockets.bind("smtp", address).await?;
         let (ended, min_free_bytes) = (CancellationToken::new(), rules.space.min_free_bytes);
         let watched = |serve: Serve| -> Serve {
             let ended = ended.clone().drop_guard();
@@ -58,26 +59,26 @@ impl Incoming {
         match front_end {
             FrontEnd::Ours => {
                 let starttls = Some(tls.starttls.clone());
-                let bound =
-                    Listener::bind(address, hostname, gateway, rules, size, shutdown, starttls);
-                let listener = bound.await.map_err(fail(address))?.behind(proxies);
-                let smtp = listener.local_addr().map_err(fail(address))?;
+                let listener =
+                    Listener::on(socket, hostname, gateway, rules, size, shutdown, starttls);
+                let listener = listener.behind(proxies);
                 let load = Arc::new(listener.load());
                 let state = FrontEndState { ended: ended.clone(), load, min_free_bytes };
                 let mut incoming = Self { smtp, smtps: None, serve: Vec::new(), state };
-                if let Some(address) = tls.smtps {
-                    let smtps = listener.with_implicit_tls(address).await.map_err(fail(address))?;
-                    incoming.smtps = Some(smtps.local_addr().map_err(fail(address))?);
-                    incoming.serve.push(watched(Box::pin(smtps.serve())));
+                if let Some(address) = tls.smtps.or(sockets.address("smtps")) {
+                    let (socket, smtps) = sockets.bind("smtps", address).await?;
+                    let listener = listener.with_implicit_tls(socket);
+                    incoming.smtps = Some(smtps);
+                    incoming.serve.push(watched(Box::pin(listener.serve())));
                 }
                 incoming.serve.push(watched(Box::pin(listener.serve())));
                 Ok(incoming)
             }
             #[cfg(feature = "mailin")]
             FrontEnd::Mailin => {
-                let bound = Mailin::bind(address, hostname, gateway, rules, size, shutdown);
-                let mailin = bound.await.map_err(fail(address))?;
-                let smtp = mailin.local_addr().map_err(fail(address))?;
+                let fail = |source| RunError::Listen { address, source };
+                let socket = blocking(socket).map_err(fail)?;
+                let mailin = Mailin::on(socket, hostname, gateway, rules, size, shutdown);
                 let serve = vec![watched(Box::pin(mailin.serve()))];
                 let unknown = MailLoad { sessions: None, memory_bytes: None, has_memory: true };
                 let load = Arc::new(move || unknown);
@@ -86,4 +87,12 @@ impl Incoming {
             }
         }
     }
+}
+
+/// The threads of mailin wait in their calls.
+#[cfg(feature = "mailin")]
+fn blocking(socket: tokio::net::TcpListener) -> std::io::Result<std::net::TcpListener> {
+    let socket = socket.into_std()?;
+    socket.set_nonblocking(false)?;
+    Ok(socket)
 }

@@ -8,6 +8,7 @@ use ipnet::IpNet;
 use url::{Host, Url};
 
 use super::FrontEnd;
+use super::sockets::SocketError;
 use super::vault::VaultFileError;
 use crate::domain::address::Address;
 use crate::domain::domain_name::DomainName;
@@ -74,6 +75,8 @@ pub struct TlsSettings {
 pub enum RunError {
     #[error("cannot listen on {address}")]
     Listen { address: SocketAddr, source: std::io::Error },
+    #[error(transparent)]
+    Socket(#[from] SocketError),
     #[error("cannot start the threads of the API")]
     Threads(#[source] std::io::Error),
     #[error(transparent)]

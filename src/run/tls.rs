@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::{RunError, TlsSettings};
+use super::{RunError, Sockets, TlsSettings};
 use crate::app::system::CertificateEnd;
 use crate::domain::clock::Clock;
 use crate::domain::domain_name::DomainName;
@@ -74,6 +74,7 @@ impl Tls {
         guard: Guard,
         lookup: Lookup,
         mint: &Mint,
+        sockets: &mut Sockets,
     ) -> Result<(), RunError> {
         let Some(settings) = self.acme_settings.take() else { return Ok(()) };
         let mut roots = Roots::default();
@@ -83,7 +84,8 @@ impl Tls {
             roots = Roots::from_pem(&text).ok_or_else(|| fail(None))?;
         }
         let client = Client::trusting(guard, Limits::from(&rules), lookup, &roots)?;
-        let mut acme = Acme::bind(settings, Arc::new(rules), client, mint.clone()).await;
+        let listener = sockets.listen("acme", settings.http).await;
+        let mut acme = Acme::on(listener, settings, Arc::new(rules), client, mint.clone());
         let install = |chain: &[u8], key: &[u8]| {
             self.certificates.install(chain, key).map_err(Unusable::from)
         };

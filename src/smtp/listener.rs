@@ -35,18 +35,18 @@ pub struct Listener<I: Intake> {
 }
 
 impl<I: Intake> Listener<I> {
-    /// Listens on `address`; connections wait in the backlog until [`Listener::serve`] runs.
+    /// Serves on `socket`; connections wait in its backlog until [`Listener::serve`] runs.
     /// `hostname` is the server's name in replies, `max_message_bytes` is announced as SIZE. With
-    /// `tls`, STARTTLS is offered. Fails if the address cannot be bound.
-    pub async fn bind(
-        address: SocketAddr,
+    /// `tls`, STARTTLS is offered.
+    pub fn on(
+        socket: TcpListener,
         hostname: &DomainName,
         intake: Arc<I>,
         rules: &SmtpRules,
         max_message_bytes: usize,
         shutdown: Shutdown,
         tls: Option<Acceptor>,
-    ) -> io::Result<Self> {
+    ) -> Self {
         let (limits, memory) = (&rules.limits, &rules.memory);
         let settings = Settings {
             hostname: hostname.as_str().to_owned(),
@@ -71,14 +71,14 @@ impl<I: Intake> Listener<I> {
             },
         };
         let places = descriptors::provide(limits.max_sessions);
-        Ok(Self {
-            socket: TcpListener::bind(address).await?,
+        Self {
+            socket,
             proxies: Proxies::default(),
             implicit_tls: false,
             door: Arc::new(Door::new(settings, intake, rules, places, tls, shutdown.clone())),
             accept_pause: rules.deadlines.accept_pause(),
             shutdown,
-        })
+        }
     }
 
     /// Trusts these networks as proxies: every connection from them, and from no others, must begin
@@ -88,17 +88,18 @@ impl<I: Intake> Listener<I> {
         Self { proxies: Proxies::new(proxies), ..self }
     }
 
-    /// Listens on a second address for implicit TLS (RFC 8314 §3). A trusted proxy sends its PROXY
+    /// Serves on a second socket by implicit TLS (RFC 8314 §3). A trusted proxy sends its PROXY
     /// header before the handshake. Both addresses share all limits.
-    pub async fn with_implicit_tls(&self, address: SocketAddr) -> io::Result<Self> {
-        Ok(Self {
-            socket: TcpListener::bind(address).await?,
+    #[must_use]
+    pub fn with_implicit_tls(&self, socket: TcpListener) -> Self {
+        Self {
+            socket,
             proxies: self.proxies.clone(),
             implicit_tls: true,
             door: Arc::clone(&self.door),
             accept_pause: self.accept_pause,
             shutdown: self.shutdown.clone(),
-        })
+        }
     }
 
     /// The bound address, with the real port where port 0 was requested.

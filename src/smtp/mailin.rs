@@ -93,16 +93,16 @@ struct Shared<I> {
 }
 
 impl<I: Intake> Mailin<I> {
-    /// Listens on `address`; connections wait until [`Mailin::serve`] runs. Takes the arguments of
-    /// [`super::Listener::bind`]. Fails if the address cannot be bound.
-    pub async fn bind(
-        address: SocketAddr,
+    /// Serves on `socket`, which blocks; connections wait until [`Mailin::serve`] runs. Takes the
+    /// other arguments of [`super::Listener::on`]. Must be called on the threads of mail.
+    pub fn on(
+        socket: TcpListener,
         hostname: &DomainName,
         intake: Arc<I>,
         rules: &SmtpRules,
         max_message_bytes: usize,
         shutdown: Shutdown,
-    ) -> io::Result<Self> {
+    ) -> Self {
         let limits = &rules.limits;
         let caps = Caps {
             all: limits.max_sessions,
@@ -122,7 +122,7 @@ impl<I: Intake> Mailin<I> {
             runtime: Handle::current(),
             shutdown,
         };
-        Ok(Self { socket: TcpListener::bind(address)?, shared: Arc::new(shared) })
+        Self { socket, shared: Arc::new(shared) }
     }
 
     /// The bound address, with the real port where port 0 was requested.

@@ -90,4 +90,4 @@ pub use upkeep::companion_files::{CompanionFiles, SECRETS_KEY, SealedSecrets, TL
 pub use upkeep::erasure::{ErasureLimits, ErasureProgress};
 pub use upkeep::retention::{DeletedRows, DueAccount, ExpiredRow, RetainingAccount};
 pub use upkeep::sweep::SweepCounts;
-pub use upkeep::workload::{Backlog, OpenConnections};
+pub use upkeep::workload::{Backlog, GatewayVersion, OpenConnections};

@@ -80,6 +80,22 @@ impl Api {
     }
 }
 
+/// Sends a GET of this path, which needs no key, and waits at most so long. Returns the status and
+/// the body, whatever they are.
+pub async fn ask(
+    server: SocketAddr,
+    path: &str,
+    patience: Duration,
+) -> Result<(u16, Vec<u8>), io::Error> {
+    let request = format!("GET {path} HTTP/1.0\r\nhost: {server}\r\n\r\n");
+    let late = |_| io::Error::new(io::ErrorKind::TimedOut, "no answer in time");
+    let answer = timeout(patience, exchange(server, &request)).await.map_err(late)??;
+    let (status, body) = parts(&answer).ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidData, "what answers there does not speak plain http")
+    })?;
+    Ok((status, body.to_vec()))
+}
+
 async fn exchange(server: SocketAddr, request: &str) -> io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect(server).await?;
     stream.write_all(request.as_bytes()).await?;

@@ -15,6 +15,7 @@ mod folder;
 mod order;
 mod transport;
 
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -83,14 +84,15 @@ impl From<&AcmeRules> for Limits {
 }
 
 impl Acme {
-    /// Listens for the authority if it can; sends nothing yet. `client` reaches the directory.
-    pub async fn bind(
+    /// Sends nothing yet. `listener` is for the authority's challenges; if it failed, listening is
+    /// tried again before each attempt. `client` reaches the directory.
+    pub fn on(
+        listener: io::Result<TcpListener>,
         settings: Settings,
         rules: Arc<AcmeRules>,
         client: Client,
         mint: Mint,
     ) -> Self {
-        let listener = TcpListener::bind(settings.http).await;
         if let Err(error) = &listener {
             tracing::error!(
                 error = error as &dyn std::error::Error,

@@ -16,6 +16,7 @@ use gatepost::shutdown::Shutdown;
 use gatepost::smtp::Listener;
 use lettre::{AsyncSmtpTransport, AsyncTransport as _, Tokio1Executor};
 use serde_json::json;
+use tokio::net::TcpListener;
 
 use crate::support::program::offer;
 use crate::support::{PATIENCE, TestGateway, letter, signed};
@@ -180,12 +181,10 @@ impl Intake for Counting {
 #[tokio::test(flavor = "multi_thread")]
 async fn smtp_source_sends_a_thousand_messages_in_twenty_sessions() {
     let (intake, shutdown) = (Arc::new(Counting::default()), Shutdown::default());
-    let any_port = "127.0.0.1:0".parse().unwrap();
+    let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let hostname = DomainName::parse("mx.agents.example").unwrap();
     let (asked, rules) = (Arc::clone(&intake), Rules::defaults().unwrap().smtp);
-    let listener =
-        Listener::bind(any_port, &hostname, asked, &rules, 1 << 20, shutdown.clone(), None);
-    let listener = listener.await.unwrap();
+    let listener = Listener::on(socket, &hostname, asked, &rules, 1 << 20, shutdown.clone(), None);
     let server = listener.local_addr().unwrap().to_string();
     shutdown.spawn(listener.serve());
     let (program, libraries) = (tools().join("postfix/usr/sbin/smtp-source"), libraries());

@@ -320,3 +320,26 @@ async fn the_folder_of_dev_is_not_the_one_that_a_variable_names() {
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(errors.contains("/gatepost-dev") && !errors.contains("of-a-server"), "{errors}");
 }
+
+/// So that a password stands in no list of processes, and in no environment.
+#[tokio::test]
+async fn the_url_of_the_database_may_stand_in_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    std::fs::write(here.join("url"), postgres::new_database().await + "\n").unwrap();
+    said(here, "init --database-url-file url").await;
+    let listed = as_json(here, "account list --database-url-file url").await;
+    assert_eq!(listed[0]["id"], 1);
+    // The settings file names it as well, and a flag goes before it.
+    std::fs::write(here.join("gatepost.toml"), "database-url-file = \"url\"\n").unwrap();
+    assert_eq!(as_json(here, "account list").await[0]["id"], 1);
+    std::fs::remove_file(here.join("url")).unwrap();
+    said(here, "init --data elsewhere").await;
+    assert_eq!(as_json(here, "account list --data elsewhere").await.as_array().unwrap().len(), 1);
+    std::fs::write(here.join("url"), "postgres://h/d").unwrap();
+    let both = "account list --database-url-file url --database-url postgres://h/d";
+    let errors = mistake(here, both).await;
+    assert!(errors.contains("database-url is given, too"), "{errors}");
+    let errors = mistake(here, "account list --database-url-file none").await;
+    assert!(errors.contains("cannot read none"), "{errors}");
+}

@@ -54,6 +54,7 @@ async fn send_three(gateway: &TestGateway, word: &str) {
 
 async fn everything_is_counted(gateway: TestGateway) {
     send_three(&gateway, "counted").await;
+    gateway.get("/webhooks").await;
     let lines = [
         r#"gatepost_messages_total{outcome="accepted",reason=""} 1"#,
         r#"gatepost_messages_total{outcome="refused",reason="dkim_missing"} 1"#,
@@ -62,6 +63,7 @@ async fn everything_is_counted(gateway: TestGateway) {
         "gatepost_first_attempt_seconds_count 1",
         "gatepost_deliveries_waiting 0",
         "gatepost_gateways 1",
+        r#"gatepost_requests_total{operation="listWebhooks",status="2xx"} 1"#,
     ];
     let shown = until(gateway.metrics, &lines).await;
     for part in
@@ -86,7 +88,7 @@ async fn everything_is_counted_and_nobody_named_on_postgres() {
     everything_is_counted(TestGateway::on_postgres().await).await;
 }
 
-/// The listener for Prometheus has nothing else, and the API's has no metrics.
+/// The listener for Prometheus has nothing else but health, and the API's has no metrics.
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_have_a_listener_of_their_own() {
     let gateway = TestGateway::start().await;
@@ -94,6 +96,9 @@ async fn metrics_have_a_listener_of_their_own() {
     for path in [format!("{api}/metrics"), format!("{at}/api/v2/account"), format!("{at}/console/")]
     {
         assert_eq!(http::get(&format!("http://{path}")).await.status, 404, "{path}");
+    }
+    for path in ["healthz", "readyz"] {
+        assert_eq!(http::get(&format!("http://{at}/{path}")).await.status, 200, "{path}");
     }
     gateway.finish().await;
 }
@@ -173,6 +178,7 @@ async fn every_panel_of_the_dashboard_shows_a_value_of_a_real_gateway() {
         while let Some(query) = missing.last() {
             // A rate needs two readings between which something was counted.
             send_three(&gateway, &format!("panel{sent}")).await;
+            let _any_status = gateway.request("GET", "/webhooks", None).await;
             sent += 1;
             if prometheus.series(query).await > 0 {
                 missing.pop();

@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use crate::support::process::{GATEPOST, Server};
+use crate::support::process::{GATEPOST, Server, gatepost};
 use crate::support::proxy::Proxy;
 use crate::support::session::{Session, has_been_read};
 use crate::support::{
@@ -255,4 +255,34 @@ async fn a_server_that_waits_for_its_database_can_be_stopped() {
     assert!(Command::new("kill").args(["-TERM", &id]).status().await.unwrap().success());
     let output = timeout(PATIENCE, child.wait_with_output()).await.unwrap().unwrap();
     assert_eq!(output.status.code(), Some(0));
+}
+
+/// For containers, whose image has no other program. A list of checks is in the answer of `--json`.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_says_what_readyz_says() {
+    let much = "[space]\nmin_free_bytes = 4611686018427387904\n";
+    let (well, full) =
+        (TestGateway::start().await, TestGateway::with_rules(&[("smtp.toml", much)]).await);
+    let here = well.folder.path();
+    let health = async |flag: &str, at: SocketAddr, more: &[&str]| {
+        let asked = gatepost(here, &[&["health", flag, &at.to_string()], more].concat()).await;
+        let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+        (asked.status.code().unwrap(), text(&asked.stdout), text(&asked.stderr))
+    };
+    for (flag, at) in [("--http", well.http), ("--metrics", well.metrics)] {
+        assert_eq!(health(flag, at, &[]).await, (0, "ready\n".to_owned(), String::new()));
+    }
+    let (code, said, _) = health("--http", full.http, &[]).await;
+    assert_eq!((code, said.as_str()), (1, "not ready: space: no space\n"));
+    let (code, said, _) = health("--metrics", full.metrics, &["--json"]).await;
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((code, causes(&said)), (1, vec![("space".to_owned(), "no space".to_owned())]));
+    let (code, _, errors) = health("--http", well.smtp, &[]).await;
+    assert!(code == 1 && errors.contains("does not speak plain http"), "{errors}");
+    let nobody = SocketAddr::from(([127, 0, 0, 1], 1));
+    let (code, said, errors) = health("--http", nobody, &[]).await;
+    assert_eq!((code, said.as_str()), (1, ""));
+    assert!(errors.contains("no health of 127.0.0.1:1"), "{errors}");
+    well.finish().await;
+    full.finish().await;
 }

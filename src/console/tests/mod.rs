@@ -6,6 +6,7 @@ mod forms;
 mod live;
 mod message;
 mod places;
+mod refused;
 mod rights;
 mod session;
 mod system;

@@ -17,6 +17,10 @@ async fn the_partner_sees_the_gateway_with_charts() {
     }
     metrics.message(Verdict::Refused(Reason::DkimMissing), 900, None, Duration::from_millis(1));
     metrics.keep_minute(house.now());
+    for _ in 0..1_500 {
+        metrics.request("listEvents", 200);
+    }
+    metrics.request("getAccount", 503);
     let browser = Browser::of(&house, "partner").await;
     let page = browser.get(&format!("/console/{}/system", house.id("partner"))).await;
     let text = page.text();
@@ -26,6 +30,11 @@ async fn the_partner_sees_the_gateway_with_charts() {
         "<b>3</b>SMTP sessions",
         "left of the certificate for smtp",
         "dkim_missing",
+        "<title>",
+        // Failures first, and the more the stronger.
+        r#"<th scope="row">getAccount</th><td class="num heat-0"></td>"#,
+        r#"<td class="num heat-1">1</td></tr><tr><th scope="row">listEvents</th>"#,
+        r#"<td class="num heat-4">1,500</td>"#,
         "<figure class=\"plot\"",
         r##"fill="#000002""##,
     ] {

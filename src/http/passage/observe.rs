@@ -123,6 +123,9 @@ pub(in crate::http) async fn observe(
     let (status, latency) = (response.status(), began.elapsed());
     let answered = AnsweredRequest { method, status, problem: problem.as_ref(), latency };
     log(&http.repeats, &trace, &answered);
+    if let Some(operation) = trace.0.operation.get() {
+        http.use_cases.system.metrics.request(operation.id, status.as_u16());
+    }
     response
 }
 

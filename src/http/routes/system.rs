@@ -36,6 +36,8 @@ pub struct SystemState {
     free_bytes: Option<u64>,
     /// Gateways alive on this store; null if the store does not say.
     gateways: Option<u64>,
+    /// Gateways alive by version, which is empty for those that do not say it.
+    gateway_versions: Vec<Count>,
     /// Connections to the database.
     connections: u32,
     /// Those of them that are idle.
@@ -67,6 +69,8 @@ pub struct SystemState {
     tls: Vec<Count>,
     /// DNS queries for incoming mail, by result.
     dns_queries: Vec<Count>,
+    /// Requests, named by operation and class of status: getSystem 2xx.
+    requests: Vec<Count>,
 }
 
 /// A condition.
@@ -203,7 +207,8 @@ pub async fn show(call: Call, _: Show) -> Result<Shown, Problem> {
         sessions: gauges.sessions,
         message_memory_bytes: gauges.memory_bytes,
         free_bytes,
-        gateways: gauges.gateways,
+        gateways: gauges.living(),
+        gateway_versions: gauges.gateways.iter().flatten().map(version).collect(),
         connections,
         idle_connections,
         waiting_deliveries,
@@ -223,6 +228,7 @@ pub async fn show(call: Call, _: Show) -> Result<Shown, Problem> {
         sizes: buckets(&metrics.sizes()),
         tls: counts(CountOf::Tls),
         dns_queries: counts(CountOf::Queries),
+        requests: counts(CountOf::Requests),
     };
     Ok(Shown { system })
 }
@@ -281,6 +287,10 @@ fn authentication((labels, count): (Vec<String>, u64)) -> Option<AuthenticationC
     // The crate sorts labels by their names.
     let [dkim, dmarc, spf] = labels.try_into().ok()?;
     Some(AuthenticationCount { spf, dkim, dmarc, count })
+}
+
+fn version((version, gateways): &(String, u64)) -> Count {
+    Count { name: version.clone(), count: *gateways }
 }
 
 fn named(counts: Counts) -> Vec<Count> {

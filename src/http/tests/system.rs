@@ -71,3 +71,23 @@ async fn metrics_are_text_for_prometheus() {
         ))
     );
 }
+
+/// A target that is refused, an unknown path and pages of the console, which asks within the process:
+/// only what reaches an operation is counted, by the names of the table.
+#[tokio::test]
+async fn requests_are_counted_by_operation_and_status() {
+    let house = House::new().await;
+    house.get("partner", "/system").await.success(200);
+    for _ in 0..2 {
+        assert_eq!(house.get("org1", "/system").await.status, 403);
+    }
+    assert_eq!(house.get("partner", "/canary").await.status, 404);
+    let shown = house.get("partner", "/system").await.success(200);
+    assert_eq!(
+        shown["system"]["requests"],
+        json!([
+            { "name": "getSystem 2xx", "count": 1 },
+            { "name": "getSystem 4xx", "count": 2 },
+        ])
+    );
+}

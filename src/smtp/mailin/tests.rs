@@ -1,6 +1,6 @@
 //! mailin over real sockets: checks the table of the module.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,12 +42,10 @@ async fn start(rules: &str, intake: Fake) -> Running {
 
 async fn serve(rules: &SmtpRules, max_message: usize, intake: Fake) -> Running {
     let (intake, shutdown) = (Arc::new(intake), Shutdown::default());
-    let any_port = "127.0.0.1:0".parse().unwrap();
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let hostname = DomainName::parse("mx.gatepost.example").unwrap();
     let asked = Arc::clone(&intake);
-    let mailin =
-        Mailin::bind(any_port, &hostname, asked, rules, max_message, shutdown.clone()).await;
-    let mailin = mailin.unwrap();
+    let mailin = Mailin::on(socket, &hostname, asked, rules, max_message, shutdown.clone());
     let address = mailin.local_addr().unwrap();
     shutdown.spawn(mailin.serve());
     Running { address, intake, shutdown }

@@ -1,7 +1,5 @@
 //! STARTTLS and implicit TLS.
 
-use std::net::SocketAddr;
-
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use tokio_rustls::client::TlsStream;
@@ -183,8 +181,8 @@ async fn a_handshake_under_way_does_not_hold_up_the_end() {
 #[tokio::test]
 async fn implicit_tls_is_the_same_session_behind_a_handshake() {
     let mut tls = Encrypted::bind("[limits]\nmax_sessions = 2\n", PATIENCE).await;
-    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
-    let other = tls.server.waiting.as_ref().unwrap().with_implicit_tls(any).await.unwrap();
+    let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let other = tls.server.waiting.as_ref().unwrap().with_implicit_tls(socket);
     let address = other.local_addr().unwrap();
     tls.server.shutdown.spawn(other.serve());
     let mut waiting = Peer(BufReader::new(TcpStream::connect(address).await.unwrap()));
@@ -216,8 +214,8 @@ async fn implicit_tls_begins_behind_the_header_of_a_proxy() {
     let mut tls = Encrypted::bind("", PATIENCE).await;
     let listener = tls.server.waiting.take().unwrap();
     let listener = listener.behind(vec!["127.0.0.0/8".parse().unwrap()]);
-    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
-    let other = listener.with_implicit_tls(any).await.unwrap();
+    let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let other = listener.with_implicit_tls(socket);
     let address = other.local_addr().unwrap();
     tls.server.shutdown.spawn(other.serve());
     let connect = async |header: &str| {

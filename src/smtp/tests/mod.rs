@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use crate::domain::domain_name::DomainName;
@@ -53,17 +53,15 @@ impl Server {
         std::fs::write(folder.path().join("smtp.toml"), rules).unwrap();
         let rules = Rules::load(folder.path()).unwrap().smtp;
         let (intake, shutdown) = (Arc::new(intake), Shutdown::default());
-        let listener = Listener::bind(
-            "127.0.0.1:0".parse().unwrap(),
+        let listener = Listener::on(
+            TcpListener::bind("127.0.0.1:0").await.unwrap(),
             &DomainName::parse("mx.gatepost.example").unwrap(),
             Arc::clone(&intake),
             &rules,
             100_000,
             shutdown.clone(),
             tls,
-        )
-        .await
-        .unwrap();
+        );
         let address = listener.local_addr().unwrap();
         Self { address, intake, shutdown, waiting: Some(listener) }
     }

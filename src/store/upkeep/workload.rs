@@ -22,6 +22,13 @@ pub struct Backlog {
     pub due: Option<Timestamp>,
 }
 
+/// Gateways of one version; it is empty for those that do not say which they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GatewayVersion {
+    pub version: String,
+    pub gateways: u64,
+}
+
 /// Open connections to the database, and those of them that are idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenConnections {
@@ -50,12 +57,19 @@ impl Base {
         Ok(Backlog { waiting: columns.integer("waiting")?, due: columns.optional_time("due")? })
     }
 
-    /// Returns the gateways alive on this store, as far as their beats say.
-    pub async fn living_gateways(&self) -> Result<i64, StoreError> {
-        let row = sql("SELECT COUNT(*) AS living FROM gateways WHERE beat >= 0")
-            .fetch_one(self.reader())
-            .await?;
-        Columns { table: "gateways", row: &row }.integer("living")
+    /// Returns the gateways alive on this store, as far as their beats say, by their versions.
+    pub async fn living_gateways(&self) -> Result<Vec<GatewayVersion>, StoreError> {
+        let text = "SELECT version, COUNT(*) AS living FROM gateways WHERE beat >= 0
+                    GROUP BY version ORDER BY version";
+        let rows = sql(text).fetch_all(self.reader()).await?;
+        let version = |row| {
+            let columns = Columns { table: "gateways", row };
+            Ok(GatewayVersion {
+                version: columns.text("version")?,
+                gateways: columns.count("living")?,
+            })
+        };
+        rows.iter().map(version).collect()
     }
 
     pub fn open_connections(&self) -> OpenConnections {

@@ -36,7 +36,7 @@ fn next(due: Timestamp, failures: u32) -> NextAttempt {
 fn work(folder: &Path, now: Timestamp, octet: u8) -> Work {
     let rules = Rules::defaults().unwrap();
     let guard = Guard::new(Vec::new(), &rules.webhooks);
-    let nowhere = Lookup::new(|_| async { Err(std::io::Error::other("there is no DNS")) });
+    let nowhere = Lookup::new(|_| async { Err(io::Error::other("there is no DNS")) });
     let client = Client::new(guard, Limits::from(&rules.acme), nowhere).unwrap();
     let clock = Clock::new(move || now);
     let mint = Mint::new(clock.clone(), Arc::new(move |octets: &mut [u8]| octets.fill(octet)));

@@ -1,6 +1,7 @@
 //! The work that waits, as operators see it.
 
 use gatepost::domain::event::Category;
+use gatepost::store::GatewayVersion;
 
 use super::scene::{Kind, Scene, at};
 
@@ -41,9 +42,16 @@ async fn those_that_nobody_may_take_now_are_not_late(kind: Kind) {
 
 async fn gateways_count_while_they_live(kind: Kind) {
     let scene = Scene::new(kind).await;
-    assert_eq!(scene.store.living_gateways().await.unwrap(), 0);
+    assert_eq!(scene.store.living_gateways().await.unwrap(), []);
     scene.store.join().await.unwrap();
-    assert_eq!(scene.store.living_gateways().await.unwrap(), 1);
+    let own = GatewayVersion { version: env!("CARGO_PKG_VERSION").to_owned(), gateways: 1 };
+    assert_eq!(scene.store.living_gateways().await.unwrap(), [own.clone()]);
+    // An older gateway does not say which version it is.
+    let older = "INSERT INTO gateways (id, beat, steady, wall) VALUES (7, 0, 0, 0), (8, 0, 0, 0)";
+    scene.execute(older).await;
+    let older = GatewayVersion { version: String::new(), gateways: 2 };
+    assert_eq!(scene.store.living_gateways().await.unwrap(), [older, own]);
+    scene.execute("DELETE FROM gateways WHERE id IN (7, 8)").await;
     scene.store.leave().await.unwrap();
-    assert_eq!(scene.store.living_gateways().await.unwrap(), 0);
+    assert_eq!(scene.store.living_gateways().await.unwrap(), []);
 }

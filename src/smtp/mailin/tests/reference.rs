@@ -166,13 +166,11 @@ fn questions(fake: &Fake) -> Vec<String> {
 
 async fn over_ours(setting: &Setting, entries: &[(usize, Entry)], fake: Fake) -> Vec<String> {
     let (intake, shutdown) = (Arc::new(fake), Shutdown::default());
-    let any_port = "127.0.0.1:0".parse().unwrap();
+    let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let hostname = DomainName::parse("mx.gatepost.example").unwrap();
     let (asked, size) = (Arc::clone(&intake), setting.max_message);
-    let bound =
-        Listener::bind(any_port, &hostname, asked, &setting.rules, size, shutdown.clone(), None)
-            .await;
-    let listener = bound.unwrap();
+    let listener =
+        Listener::on(socket, &hostname, asked, &setting.rules, size, shutdown.clone(), None);
     let address = listener.local_addr().unwrap();
     shutdown.spawn(listener.serve());
     assert_eq!(lead(address, entries, &intake).await, None, "ours is not the transcript's");

@@ -103,9 +103,11 @@ impl Base {
         let id = i64::from(u32::from_be_bytes([a, b, c, d]) >> 1) + 1;
         let mut tx = self.begin().await?;
         let steady = clock.steady();
-        let text = "INSERT INTO gateways (id, beat, steady, wall) VALUES ($1, 0, $2, {wall})
+        let text = "INSERT INTO gateways (id, beat, steady, wall, version)
+                    VALUES ($1, 0, $2, {wall}, $4)
                     ON CONFLICT (id) DO NOTHING";
         let insert = self.with_wall(text).bind(id).bind(steady).bind(self.own_wall());
+        let insert = insert.bind(env!("CARGO_PKG_VERSION"));
         if insert.execute(tx.on()).await? == 0 {
             return Err(StoreError::Conflict(None));
         }

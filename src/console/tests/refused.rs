@@ -1,0 +1,40 @@
+//! Refused and deferred mail: counted over time, by verdict and by reason.
+
+use std::time::Duration;
+
+use super::Browser;
+use crate::domain::reason::Reason;
+use crate::domain::verdict::Verdict;
+use crate::http::tests::House;
+
+/// The counts of a row of the map of reasons, those of the newest times last.
+fn row<'p>(page: &'p str, reason: &str) -> Vec<&'p str> {
+    let (_, map) = page.split_once("class=\"heat\"").expect("a map");
+    let (_, row) = map.split_once(&format!("<th scope=\"row\">{reason}</th>")).expect("its row");
+    let cells = row.split_once("</tr>").unwrap().0.split("<td ").skip(1);
+    cells.map(|cell| cell.split_once('>').unwrap().1.split_once('<').unwrap().0).collect()
+}
+
+#[tokio::test]
+async fn reasons_are_counted_over_time_and_columns_say_their_counts() {
+    let house = House::new().await;
+    let refused = Verdict::Refused(Reason::DkimMissing);
+    house.refuse("agent1", refused).await;
+    house.refuse("agent1", refused).await;
+    let earlier = house.now().minus(Duration::from_secs(11 * 3_600));
+    house.refuse_at("agent2", Verdict::Deferred(Reason::DnsUnavailable), earlier).await;
+    let browser = Browser::of(&house, "org1").await;
+    let page = browser.get(&format!("/console/{}/refused", house.id("org1"))).await.text();
+    let nothing = [""; 12].to_vec();
+    let at = |place: usize, count: &'static str| {
+        let mut row = nothing.clone();
+        row[place] = count;
+        row
+    };
+    assert_eq!(row(&page, "dkim_missing"), at(11, "2"), "{page}");
+    assert_eq!(row(&page, "dns_unavailable"), at(6, "1"), "{page}");
+    let titles: Vec<&str> = page.split("<title>").skip(2).collect();
+    assert_eq!(titles.len(), 2, "{page}");
+    assert!(titles[0].contains(": 1 deferred<") && titles[1].contains(": 2 refused<"), "{page}");
+    assert!(!page.contains("style="), "{page}");
+}

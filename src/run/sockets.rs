@@ -1,0 +1,150 @@
+//! Listening sockets: those that a service manager opened before the start (`LISTEN_FDS` of
+//! systemd), and those that the gateway opens itself.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddr, TcpListener as OpenSocket};
+
+use tokio::net::TcpListener;
+
+use super::RunError;
+
+/// The names of the listeners, as `FileDescriptorName=` of a .socket unit gives them. The API has
+/// one name, with a certificate or without.
+const NAMES: [&str; 5] = ["smtp", "smtps", "http", "metrics", "acme"];
+
+/// Sockets of a service manager, by the listener whose place each takes.
+#[derive(Debug, Default)]
+pub struct Sockets(BTreeMap<&'static str, OpenSocket>);
+
+#[derive(Debug, thiserror::Error)]
+pub enum SocketError {
+    #[error(
+        "the service manager passes a socket with the name {name:?}, which no listener has: write \
+         one of {} into FileDescriptorName= of its .socket unit",
+        NAMES.join(", ")
+    )]
+    Unknown { name: String },
+    #[error(
+        "the service manager passes two sockets with the name {name}: each listener has one \
+         address, so leave one ListenStream= in the .socket units with this name"
+    )]
+    Twice { name: &'static str },
+    #[error(
+        "the service manager passes a socket with the name {name} that does not listen: remove \
+         Accept=yes from its .socket unit"
+    )]
+    Connected { name: &'static str },
+    #[error(
+        "the service manager passes a socket with the name {name}, but nothing is served there: \
+         {remedy}, or stop its .socket unit"
+    )]
+    Unused { name: &'static str, remedy: &'static str },
+    #[error("cannot use the socket {name} of the service manager")]
+    Broken { name: &'static str, source: io::Error },
+}
+
+impl Sockets {
+    /// Fails for a name that no listener has, a name that comes twice, and a socket that does not
+    /// listen.
+    pub fn named(
+        passed: impl IntoIterator<Item = (String, OpenSocket)>,
+    ) -> Result<Self, SocketError> {
+        let mut sockets = BTreeMap::new();
+        for (name, socket) in passed {
+            let Some(name) = NAMES.into_iter().find(|known| *known == name) else {
+                return Err(SocketError::Unknown { name });
+            };
+            let broken = |source| SocketError::Broken { name, source };
+            if !rustix::net::sockopt::socket_acceptconn(&socket)
+                .map_err(io::Error::from)
+                .map_err(broken)?
+            {
+                return Err(SocketError::Connected { name });
+            }
+            socket.set_nonblocking(true).map_err(broken)?;
+            if sockets.insert(name, socket).is_some() {
+                return Err(SocketError::Twice { name });
+            }
+        }
+        Ok(Self(sockets))
+    }
+
+    /// The address of a socket that was passed, if there is one for this listener.
+    pub(super) fn address(&self, name: &str) -> Option<SocketAddr> {
+        self.0.get(name)?.local_addr().ok()
+    }
+
+    /// Returns the socket of a listener: the one that was passed, else a new one on `address`.
+    pub(super) async fn listen(
+        &mut self,
+        name: &'static str,
+        address: SocketAddr,
+    ) -> io::Result<TcpListener> {
+        match self.0.remove(name) {
+            Some(socket) => TcpListener::from_std(socket),
+            None => TcpListener::bind(address).await,
+        }
+    }
+
+    /// Like [`Self::listen`]; fails with the address. Returns the actual address, too, which has the
+    /// port that was picked for port 0.
+    pub(super) async fn bind(
+        &mut self,
+        name: &'static str,
+        address: SocketAddr,
+    ) -> Result<(TcpListener, SocketAddr), RunError> {
+        let listen_error = |source| RunError::Listen { address, source };
+        let socket = self.listen(name, address).await.map_err(listen_error)?;
+        let bound = socket.local_addr().map_err(listen_error)?;
+        Ok((socket, bound))
+    }
+
+    /// Fails if a socket is left that no listener took: its clients would wait forever.
+    pub(super) fn all_taken(self) -> Result<(), SocketError> {
+        let Some(name) = self.0.into_keys().next() else { return Ok(()) };
+        let remedy = match name {
+            "acme" => "set acme-directory",
+            _ => "choose the front end that has it",
+        };
+        Err(SocketError::Unused { name, remedy })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open() -> OpenSocket {
+        OpenSocket::bind("127.0.0.1:0").unwrap()
+    }
+
+    fn error(passed: Vec<(&str, OpenSocket)>) -> String {
+        let passed = passed.into_iter().map(|(name, socket)| (name.to_owned(), socket));
+        Sockets::named(passed).unwrap_err().to_string()
+    }
+
+    #[tokio::test]
+    async fn a_socket_takes_the_place_of_its_listener_alone() {
+        let passed = open();
+        let address = passed.local_addr().unwrap();
+        let mut sockets = Sockets::named([("smtp".to_owned(), passed)]).unwrap();
+        assert_eq!((sockets.address("smtp"), sockets.address("http")), (Some(address), None));
+        let other = "127.0.0.1:0".parse().unwrap();
+        let (_http, bound) = sockets.bind("http", other).await.unwrap();
+        assert_ne!(bound, address);
+        let (_smtp, bound) = sockets.bind("smtp", other).await.unwrap();
+        assert_eq!(bound, address);
+        sockets.all_taken().unwrap();
+    }
+
+    #[test]
+    fn names_that_cannot_be_served_are_refused() {
+        let unknown = error(vec![("mail", open())]);
+        assert!(unknown.contains("\"mail\"") && unknown.contains("smtp, smtps, http"), "{unknown}");
+        let twice = error(vec![("http", open()), ("http", open())]);
+        assert!(twice.contains("two sockets with the name http"), "{twice}");
+        let left = Sockets::named([("acme".to_owned(), open())]).unwrap().all_taken();
+        assert!(left.unwrap_err().to_string().contains("set acme-directory"));
+    }
+}
