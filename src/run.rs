@@ -51,13 +51,15 @@ mod settings;
 mod steady;
 mod threads;
 mod tls;
+mod traces;
 mod vault;
 
 use self::api::{ApiRules, SharedUseCases};
 use self::incoming::{Incoming, SmtpSettings};
-pub use self::settings::{RunError, Settings, TlsSettings};
+pub use self::settings::{OtlpSettings, RunError, Settings, TlsSettings};
 use self::threads::Threads;
 use self::tls::Tls;
+use self::traces::Exporting;
 pub use self::vault::{VaultFileError, read_secrets_key, secrets_key_file};
 pub use crate::smtp::FrontEnd;
 
@@ -77,6 +79,7 @@ pub struct Running {
     files: Vec<Arc<Files>>,
     stores: Stores,
     shutdown: Shutdown,
+    exporting: Option<Exporting>,
     threads: Threads,
     /// Dropped last: no other server may start before.
     _serving: Serving,
@@ -123,6 +126,9 @@ impl Running {
         for store in [beats, streams, requests, mail] {
             store.close().await;
         }
+        if let Some(exporting) = self.exporting {
+            exporting.finish().await;
+        }
         in_time
     }
 }
@@ -147,6 +153,9 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     store.measure_by(metrics.clone());
     let authenticator = authenticator(dns.as_deref(), &rules.intake, &hostname)?;
     let authenticator = authenticator.measured_by(metrics.clone());
+    let (resolvers, by) = ((dns.as_deref(), &hostname), (&mint, &metrics));
+    let (traces, exporting) =
+        Exporting::start(settings.otlp, resolvers, &rules, by, &threads.streams())?;
     let guard = Guard::new(settings.egress_allow, &rules.webhooks);
     let mut tls = Tls::prepare(settings.tls, &place, &hostname, &rules, mint.clock()).await?;
     let (intake, webhooks, access) =
@@ -175,6 +184,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
         links: links.clone(),
         rules: Arc::clone(&webhooks),
         metrics: metrics.clone(),
+        traces: traces.clone(),
     };
     let dispatcher = Dispatcher::new(Arc::new(outbox), sender, bell.clone());
     let (beats, clock, gateways) =
@@ -205,7 +215,8 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let reception = Reception::new(store.clone(), mint.clone(), &intake, Arc::clone(&wake));
     let gateway = Gateway::new(store.clone(), authenticator, intake, relays.clone(), wake)
         .with_postmaster(settings.postmaster)
-        .measured_by(metrics.clone());
+        .measured_by(metrics.clone())
+        .traced_by(traces);
     let gateway = Arc::new(gateway);
     let inbound = Arc::new(rules.inbound);
     let inbound = Inbound::new(Arc::clone(&gateway), relays.clone(), signers, inbound, line_ends);
@@ -249,6 +260,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
         stores,
         files: tls.files.clone(),
         shutdown: shutdown.clone(),
+        exporting,
         threads,
         _serving: serving,
     };

@@ -5,18 +5,20 @@ mod start_errors;
 use std::process::ExitCode;
 
 use clap::Args;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::start_errors::NamedSettings;
 use super::global_args::{GlobalArgs, place};
 use super::{Failure, say};
-use crate::config::{CertificateFiles, ServeOptions};
+use crate::config::{CertificateFiles, OtlpOptions, ServeOptions};
 use crate::domain::domain_name::DomainName;
-use crate::run::{self, FrontEnd, Running, Settings, TlsSettings};
+use crate::run::{self, FrontEnd, OtlpSettings, Running, Settings, TlsSettings};
 use crate::store::{Location, StorePlace, TLS};
 use crate::telemetry;
 use crate::tls::{ACME, Paths, acme};
+use crate::traces::ids::Sampling;
 
 /// Take mail in over SMTP and serve the HTTP API
 #[derive(Args, Debug)]
@@ -124,6 +126,26 @@ async fn acme(
     }))
 }
 
+/// The collector of traces, if one is named.
+fn otlp(options: &OtlpOptions) -> Result<Option<OtlpSettings>, Failure> {
+    let (Some(url), ratio) = (options.url()?, options.ratio()?) else { return Ok(None) };
+    let mut headers = HeaderMap::new();
+    for field in options.header.iter().flatten() {
+        let pair = field.expose().and_then(|(name, value)| {
+            Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?))
+        });
+        // The field itself may be a key.
+        let (name, mut value) = pair.ok_or(
+            "otlp.header (--otlp-header): a field is not NAME=VALUE: expected the name of an HTTP \
+             header, =, and its value in ASCII",
+        )?;
+        value.set_sensitive(true);
+        headers.insert(name, value);
+    }
+    let sampling = Sampling::part(ratio).ok_or("otlp.sample: expected a number from 0 to 1")?;
+    Ok(Some(OtlpSettings { url, headers, sampling }))
+}
+
 async fn settings(options: ServeOptions) -> Result<Settings, Failure> {
     let (hostname, place) = (options.hostname()?, place(&options)?);
     let front_end = front_end(&options);
@@ -155,6 +177,7 @@ async fn settings(options: ServeOptions) -> Result<Settings, Failure> {
         trusted_proxy,
         cors_origin,
         console: !options.no_console.unwrap_or(false),
+        otlp: otlp(&options.otlp)?,
     })
 }
 

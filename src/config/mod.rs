@@ -6,6 +6,7 @@
 
 mod acme;
 mod host_port;
+mod otlp;
 mod store;
 mod tls;
 
@@ -24,6 +25,7 @@ use crate::domain::domain_name::DomainName;
 
 pub use acme::AcmeOptions;
 pub use host_port::{HostPort, NotHostPort};
+pub use otlp::{OtlpHeader, OtlpOptions};
 pub use store::{DatabaseUrl, S3Key, S3Options, StoreOptions};
 pub use tls::{CertificateFiles, TlsOptions};
 
@@ -114,6 +116,9 @@ pub struct ServeOptions {
     #[command(flatten)]
     #[serde(default)]
     pub acme: AcmeOptions,
+    #[command(flatten)]
+    #[serde(default)]
+    pub otlp: OtlpOptions,
 }
 
 /// The front ends of a build with the feature `mailin`; other builds have no choice.
@@ -193,6 +198,7 @@ impl ServeOptions {
             front_end: self.front_end.or(file.front_end),
             s3: self.s3.or(file.s3),
             acme: self.acme.or(file.acme),
+            otlp: self.otlp.or(file.otlp),
         }
     }
 
@@ -398,6 +404,7 @@ mod tests {
             s3: S3Options { endpoint, region, access_key, secret_key },
             acme:
                 AcmeOptions { directory, agree_tos, contact, names, http: port_80, ca_file, folder },
+            otlp: OtlpOptions { endpoint: collector, sample, header },
         } = read;
         assert!(smtp.is_some() && http.is_some() && hostname.is_some() && dns.is_some());
         assert!(metrics.is_some());
@@ -416,6 +423,7 @@ mod tests {
         assert!(blobs.is_some() && endpoint.is_some() && region.is_some());
         assert!(access_key.is_some() && secret_key.is_some());
         assert!(directory.is_some() && agree_tos && contact.is_some() && names.is_some());
+        assert!(collector.is_some() && sample.is_some() && header.is_some());
         assert!(port_80.is_some() && ca_file.is_some() && folder.is_some());
     }
 

@@ -56,6 +56,7 @@ pub(super) struct Figures {
     pub(super) attempts_to_success: Histogram,
     pub(super) dns: IntCounterVec,
     pub(super) dns_seconds: Histogram,
+    pub(super) spans: IntCounterVec,
     pub(super) ready: IntGaugeVec,
     // Without a label: each is absent while nobody knows it.
     pub(super) sessions: IntGaugeVec,
@@ -91,6 +92,7 @@ impl Figures {
             attempts_to_success: into.histogram("attempts_to_success", "Attempts that successful deliveries took", NUMBERS)?,
             dns: into.counters("dns_queries_total", "DNS queries for incoming mail: records, nothing (no such records), failed", &["result"])?,
             dns_seconds: into.histogram("dns_seconds", "DNS queries for incoming mail", WAITS)?,
+            spans: into.counters("spans_total", "Spans of traces by what became of them: exported, dropped because too many waited, failed because the collector could not be reached, refused by it", &["outcome"])?,
             ready: into.gauges("ready", "1 while the condition for taking in mail and changes holds, as of /readyz", &["check"])?,
             sessions: into.gauges("smtp_sessions", "Open SMTP sessions", &[])?,
             memory: into.gauges("message_memory_bytes", "Memory reserved for messages under way", &[])?,
@@ -103,6 +105,12 @@ impl Figures {
             registry: into.registry,
             described: into.described.into_inner(),
         })
+    }
+}
+
+impl Figures {
+    pub(super) fn count_spans(&self, outcome: super::SpanOutcome, count: u64) {
+        self.spans.with_label_values(&[outcome.as_str()]).inc_by(count);
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use reqwest::header::HeaderMap;
 use url::{Host, Url};
 
 use super::FrontEnd;
@@ -18,6 +19,7 @@ use crate::store::{StoreError, StorePlace};
 use crate::tls::acme;
 use crate::tls::self_signed::SelfSignedError;
 use crate::tls::{FilesError, Paths};
+use crate::traces::ids::Sampling;
 use crate::verify::VerifyError;
 
 #[derive(Clone, Debug)]
@@ -47,6 +49,18 @@ pub struct Settings {
     /// Whether the console is served.
     pub console: bool,
     pub tls: TlsSettings,
+    /// The collector of traces; `None` for no traces.
+    pub otlp: Option<OtlpSettings>,
+}
+
+/// A collector of traces.
+#[derive(Clone, Debug)]
+pub struct OtlpSettings {
+    /// The URL for traces, with its path.
+    pub url: Url,
+    /// Header fields with the operator's values.
+    pub headers: HeaderMap,
+    pub sampling: Sampling,
 }
 
 impl Settings {

@@ -15,6 +15,7 @@ use crate::egress::guard::Guard;
 use crate::egress::signature;
 use crate::metrics::Metrics;
 use crate::rules::Rules;
+use crate::traces::Traces;
 use crate::testkit::receiver::{Received, Receiver, Reply};
 use crate::webhook::sample;
 
@@ -65,6 +66,7 @@ impl Scene {
             links,
             rules: Arc::clone(&self.rules),
             metrics: Metrics::default(),
+            traces: Traces::default(),
         };
         Dispatcher::new(Arc::clone(&self.queue), sender, self.bell.clone())
     }
