@@ -82,6 +82,7 @@ mod support;
 mod takeover;
 mod threats;
 mod tls;
+mod traces;
 mod v2_client;
 mod versions;
 mod watching;
