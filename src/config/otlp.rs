@@ -16,7 +16,8 @@ const TRACES: &str = "v1/traces";
 pub struct OtlpOptions {
     /// Send traces to this collector by OTLP, HTTP with protobuf, such as http://localhost:4318;
     /// /v1/traces is added [default: no traces]
-    #[arg(long = "otlp-endpoint", env = "GATEPOST_OTLP_ENDPOINT", value_name = "URL")]
+    // Another id than the endpoint of `s3`, a flag of every command.
+    #[arg(id = "otlp-endpoint", long, env = "GATEPOST_OTLP_ENDPOINT", value_name = "URL")]
     pub endpoint: Option<String>,
     /// The part of all traces that is sent, from 0 to 1 [default: 1]
     #[arg(long = "otlp-sample", env = "GATEPOST_OTLP_SAMPLE", value_name = "RATIO")]

@@ -301,7 +301,8 @@ async fn a_collector_that_is_busy_is_asked_again_and_one_that_refuses_is_not() {
     // What it refuses in part is counted; its own word is a protobuf, of which this has no NUL.
     let partial_success = ExportTracePartialSuccess { rejected_spans: 3, ..Default::default() };
     let partly = ExportTraceServiceResponse { partial_success: Some(partial_success) };
-    collector.otherwise(Reply::status(200).text(std::str::from_utf8(&partly.encode_to_vec()).unwrap()));
+    collector
+        .otherwise(Reply::status(200).text(std::str::from_utf8(&partly.encode_to_vec()).unwrap()));
     assert!(gateway.send(FROM, &TO, &signed("partly")).await.accepted());
     until_counted(&gateway, "refused", 3).await;
 
@@ -309,7 +310,8 @@ async fn a_collector_that_is_busy_is_asked_again_and_one_that_refuses_is_not() {
     let (before, failed) = (collector.received().len(), counted(&gateway, "failed").await);
     assert!(gateway.send(FROM, &TO, &signed("refused")).await.accepted());
     until_counted(&gateway, "failed", failed + 10).await;
-    let bodies: Vec<_> = collector.received().into_iter().skip(before).map(|one| one.body).collect();
+    let bodies: Vec<_> =
+        collector.received().into_iter().skip(before).map(|one| one.body).collect();
     let distinct: BTreeSet<_> = bodies.iter().collect();
     assert_eq!(distinct.len(), bodies.len(), "a refused batch was sent again");
     gateway.finish().await;

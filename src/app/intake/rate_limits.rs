@@ -281,7 +281,8 @@ impl Gateway {
         let words = self.rate_limits.words(over);
         let accepted = commit.intakes.iter().filter(|intake| intake.accepted.is_some());
         // All at once, so that the store writes them together.
-        let counting = accepted.map(|intake| self.count_deferral(intake.record.clone(), over, &words));
+        let counting =
+            accepted.map(|intake| self.count_deferral(intake.record.clone(), over, &words));
         let records = try_join_all(counting).await?;
         let (reason, record) = (Some(Reason::RateLimited), records.first().copied());
         Ok(IntakeReply { reason, detail: Some(words), record, again: false })

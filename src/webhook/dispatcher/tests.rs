@@ -15,8 +15,8 @@ use crate::egress::guard::Guard;
 use crate::egress::signature;
 use crate::metrics::Metrics;
 use crate::rules::Rules;
-use crate::traces::Traces;
 use crate::testkit::receiver::{Received, Receiver, Reply};
+use crate::traces::Traces;
 use crate::webhook::sample;
 
 use self::memory::{Hands, Memory};
