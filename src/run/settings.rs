@@ -12,6 +12,7 @@ use super::FrontEnd;
 use super::vault::VaultFileError;
 use crate::domain::address::Address;
 use crate::domain::domain_name::DomainName;
+use crate::domain::mta_sts::MtaSts;
 use crate::egress::client::EgressError;
 use crate::metrics::MetricsError;
 use crate::rules::Rules;
@@ -49,6 +50,8 @@ pub struct Settings {
     /// Whether the console is served.
     pub console: bool,
     pub tls: TlsSettings,
+    /// The policy that is served for all domains.
+    pub mta_sts: Option<MtaSts>,
     /// The collector of traces; `None` for no traces.
     pub otlp: Option<OtlpSettings>,
 }
@@ -82,6 +85,8 @@ pub struct TlsSettings {
     pub acme: Option<acme::Settings>,
     /// The certificate for the API, which is then served by https.
     pub http: Option<Paths>,
+    /// Without one, the API is served by https with the certificate for SMTP.
+    pub https_by_acme: bool,
 }
 
 #[derive(Debug, thiserror::Error)]

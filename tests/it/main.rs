@@ -54,6 +54,7 @@ mod machines;
 mod mailin;
 mod media;
 mod metrics;
+mod mta_sts;
 mod neighbours;
 mod openapi;
 mod originals;
