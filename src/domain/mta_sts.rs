@@ -7,7 +7,7 @@ use super::domain_name::DomainName;
 use super::words::words;
 
 words! {
-    /// What senders do if a delivery fails the policy.
+    /// The word by which senders know how to treat a delivery that fails the policy.
     MtaStsMode {
         /// Deliver, and report.
         Testing = "testing",

@@ -249,7 +249,7 @@ impl Metrics {
     }
 }
 
-/// What became of spans.
+/// The fate of spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanOutcome {
     Exported,

@@ -67,12 +67,12 @@ impl SpanId {
 /// Decides by the id of a trace alone, so that all of its spans are exported or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
-    /// Of 2^56: traces whose chance is below are left out.
+    /// Traces whose chance is below this number, of 2^56, are left out.
     least: u64,
 }
 
 impl Sampling {
-    /// Of all 2^56 values of a chance.
+    /// The number of values of a chance.
     const ALL: f64 = 72_057_594_037_927_936.0;
 
     /// Takes this part of all traces; None unless it is between 0 and 1.

@@ -255,7 +255,7 @@ async fn the_listener_of_the_api_answers_the_authority_and_gets_its_certificate(
     assert_eq!(shown(&server, &["http/1.1"]).await.unwrap(), session.certificate());
     assert_eq!(shown(&server, &["acme-tls/1"]).await, None);
     assert_eq!((pebble.issued(), pebble.port_80.connections()), (1, 0));
-    assert_eq!(pebble.port_443.connections(), 2);
+    assert!(pebble.port_443.connections() >= 2, "each name is looked at");
     let trusted = reqwest::Certificate::from_pem(root.as_bytes()).unwrap();
     let client = reqwest::Client::builder().tls_certs_only([trusted]);
     let client = client.resolve(HOST, server.http).resolve(POLICY, server.http).build().unwrap();

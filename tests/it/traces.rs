@@ -2,7 +2,6 @@
 //! decoded by the published messages of OTLP.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use gatepost::run::{OtlpSettings, Settings};
 use gatepost::testkit::receiver::{Received, Receiver, Reply};
@@ -248,10 +247,10 @@ async fn no_trace_holds_an_address_or_content() {
     let address = gateway.receiver.address().to_string();
     let words = ["canary", "alice", "good.example", "support@", "client.example", "127.0.0.1"];
     for word in words.iter().copied().chain([key.as_str(), "/events", &address, "collector-key"]) {
-        let has = |request: &&Received| {
+        let has = |request: &Received| {
             request.body.windows(word.len()).any(|octets| octets == word.as_bytes())
         };
-        assert!(requests.iter().find(has).is_none(), "{word} was exported");
+        assert!(!requests.iter().any(has), "{word} was exported");
     }
     gateway.finish().await;
 }
@@ -365,7 +364,7 @@ async fn what_names_no_collector_is_said_at_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let refused = async |arguments: &[&str]| {
         let arguments = [&["serve"], arguments].concat();
-        failing(Path::new(folder.path()), &arguments).await
+        failing(folder.path(), &arguments).await
     };
     let endpoint = ["--otlp-endpoint", "http://127.0.0.1:1"];
     let with = |more: &[&'static str]| [endpoint.as_slice(), more].concat();

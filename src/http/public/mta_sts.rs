@@ -44,11 +44,10 @@ pub(in crate::http) async fn policy(
         Some(domain) => http.use_cases.tenancy.has_domain(domain).await,
         None => Ok(false),
     };
-    if !is_ours.as_ref().is_ok_and(|ours| !ours) {
-        http.limits.give_back(admitted, Instant::now());
-    }
-    if !is_ours? {
+    if matches!(is_ours, Ok(false)) {
         return Err(nothing());
     }
+    http.limits.give_back(admitted, Instant::now());
+    is_ours?;
     Ok(([(CONTENT_TYPE, TEXT)], policy.text()).into_response())
 }

@@ -35,9 +35,9 @@ pub struct Challenges(Arc<Mutex<Answers>>);
 
 #[derive(Default)]
 struct Answers {
-    /// Of HTTP-01, by their tokens.
+    /// Answers of HTTP-01, by their tokens.
     tokens: HashMap<String, String>,
-    /// Of TLS-ALPN-01, by their names.
+    /// Answers of TLS-ALPN-01, by their names.
     certificates: HashMap<String, Arc<CertifiedKey>>,
 }
 
