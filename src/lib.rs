@@ -17,6 +17,8 @@ pub mod egress;
 pub mod store;
 pub mod verify;
 
+pub mod traces;
+
 pub mod app;
 
 pub mod webhook;

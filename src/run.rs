@@ -52,15 +52,17 @@ mod sockets;
 mod steady;
 mod threads;
 mod tls;
+mod traces;
 mod vault;
 
 use self::api::{ApiRules, SharedUseCases};
 use self::incoming::{Incoming, SmtpSettings};
 pub use self::pulse::Pulse;
-pub use self::settings::{RunError, Settings, TlsSettings};
+pub use self::settings::{OtlpSettings, RunError, Settings, TlsSettings};
 pub use self::sockets::{SocketError, Sockets};
 use self::threads::Threads;
 use self::tls::Tls;
+use self::traces::Exporting;
 pub use self::vault::{VaultFileError, read_secrets_key, secrets_key_file};
 pub use crate::smtp::FrontEnd;
 
@@ -81,6 +83,7 @@ pub struct Running {
     stores: Stores,
     readiness: Readiness,
     shutdown: Shutdown,
+    exporting: Option<Exporting>,
     threads: Threads,
     /// Dropped last: no other server may start before.
     _serving: Serving,
@@ -127,6 +130,9 @@ impl Running {
         for store in [beats, streams, requests, mail] {
             store.close().await;
         }
+        if let Some(exporting) = self.exporting {
+            exporting.finish().await;
+        }
         in_time
     }
 }
@@ -160,6 +166,9 @@ pub async fn start_on(
     store.measure_by(metrics.clone());
     let authenticator = authenticator(dns.as_deref(), &rules.intake, &hostname)?;
     let authenticator = authenticator.measured_by(metrics.clone());
+    let (resolvers, by) = ((dns.as_deref(), &hostname), (&mint, &metrics));
+    let (traces, exporting) =
+        Exporting::start(settings.otlp, resolvers, &rules, by, &threads.streams())?;
     let guard = Guard::new(settings.egress_allow, &rules.webhooks);
     let mut tls = Tls::prepare(settings.tls, &place, &hostname, &rules, mint.clock()).await?;
     let (intake, webhooks, access) =
@@ -188,6 +197,7 @@ pub async fn start_on(
         links: links.clone(),
         rules: Arc::clone(&webhooks),
         metrics: metrics.clone(),
+        traces: traces.clone(),
     };
     let dispatcher = Dispatcher::new(Arc::new(outbox), sender, bell.clone());
     let (beats, clock, gateways) =
@@ -218,7 +228,8 @@ pub async fn start_on(
     let reception = Reception::new(store.clone(), mint.clone(), &intake, Arc::clone(&wake));
     let gateway = Gateway::new(store.clone(), authenticator, intake, relays.clone(), wake)
         .with_postmaster(settings.postmaster)
-        .measured_by(metrics.clone());
+        .measured_by(metrics.clone())
+        .traced_by(traces);
     let gateway = Arc::new(gateway);
     let inbound = Arc::new(rules.inbound);
     let inbound = Inbound::new(Arc::clone(&gateway), relays.clone(), signers, inbound, line_ends);
@@ -246,6 +257,7 @@ pub async fn start_on(
     let api_rules = ApiRules { access: Arc::clone(&access), webhooks, apps: Arc::new(rules.apps) };
     let use_cases = api::use_cases(shared, &stores, vault, api_rules, &mint);
     let api = Http::new(use_cases, guard, mint.clone(), access, readiness.clone());
+    let api = api.telling_senders(settings.mta_sts);
     let api = api.behind(proxies).readable_from(settings.cors_origin).ending_with(shutdown.clone());
     let api = Arc::new(api.streaming_on(threads.streams()));
 
@@ -265,6 +277,7 @@ pub async fn start_on(
         readiness,
         files: tls.files.clone(),
         shutdown: shutdown.clone(),
+        exporting,
         threads,
         _serving: serving,
     };

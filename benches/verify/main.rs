@@ -161,5 +161,6 @@ fn envelope() -> Envelope {
         recipients: Vec::new(),
         smtputf8: false,
         posted: None,
+        open_for: Duration::ZERO,
     }
 }

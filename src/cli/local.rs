@@ -57,6 +57,8 @@ pub(super) fn settings(
         trusted_proxy: Vec::new(),
         cors_origin: Vec::new(),
         console: true,
+        mta_sts: None,
+        otlp: None,
     })
 }
 

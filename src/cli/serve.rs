@@ -6,6 +6,7 @@ mod start_errors;
 use std::process::ExitCode;
 
 use clap::Args;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -13,12 +14,13 @@ use self::service_manager::Watchdog;
 use self::start_errors::NamedSettings;
 use super::global_args::{GlobalArgs, place};
 use super::{Command, Failure, say};
-use crate::config::{CertificateFiles, ServeOptions};
+use crate::config::{AcmeChallenge, CertificateFiles, OtlpOptions, ServeOptions};
 use crate::domain::domain_name::DomainName;
-use crate::run::{self, FrontEnd, Running, Settings, Sockets, TlsSettings};
+use crate::run::{self, FrontEnd, OtlpSettings, Running, Settings, Sockets, TlsSettings};
 use crate::store::{Location, StorePlace, TLS};
 use crate::telemetry;
 use crate::tls::{ACME, Paths, acme};
+use crate::traces::ids::Sampling;
 
 /// Take mail in over SMTP and serve the HTTP API
 #[derive(Args, Debug)]
@@ -117,6 +119,11 @@ fn paths(CertificateFiles { chain, key }: CertificateFiles) -> Paths {
     Paths { chain, key }
 }
 
+/// Whether the API has the certificate of the authority.
+fn serves_https(options: &ServeOptions) -> bool {
+    options.acme.https.unwrap_or(false)
+}
+
 /// Settings of the ACME authority for the SMTP certificate; None if none is configured. Fails if
 /// certificate files are configured too, or if the folder is missing on PostgreSQL.
 async fn acme(
@@ -130,6 +137,23 @@ async fn acme(
                     files or from an authority: use one of them"
             .into());
     }
+    let (of_files, by_acme) = (options.tls.http()?.is_some(), serves_https(options));
+    if of_files && by_acme {
+        return Err(
+            "http-tls-cert and acme-https are both given: the API's certificate comes from \
+                    files or from the authority: use one of them"
+                .into(),
+        );
+    }
+    let challenge = match options.acme.challenge {
+        None | Some(AcmeChallenge::Http01) => acme::Challenge::Http01,
+        Some(AcmeChallenge::TlsAlpn01) if of_files || by_acme => acme::Challenge::TlsAlpn01,
+        Some(AcmeChallenge::TlsAlpn01) => {
+            return Err("acme-challenge is tls-alpn-01, which the API answers by https: give \
+                        acme-https, or http-tls-cert and http-tls-key"
+                .into());
+        }
+    };
     let folder = match (&options.acme.folder, &place.database) {
         (Some(folder), _) => folder.clone(),
         (None, Location::Folder(data)) => data.join(TLS).join(ACME),
@@ -146,10 +170,31 @@ async fn acme(
         directory,
         contact: options.acme.contact()?,
         names,
+        challenge,
         http: options.acme.http().await?,
         folder,
         ca_file: options.acme.ca_file.clone(),
     }))
+}
+
+/// The collector of traces, if one is named.
+fn otlp(options: &OtlpOptions) -> Result<Option<OtlpSettings>, Failure> {
+    let (Some(url), ratio) = (options.url()?, options.ratio()?) else { return Ok(None) };
+    let mut headers = HeaderMap::new();
+    for field in options.header.iter().flatten() {
+        let pair = field.expose().and_then(|(name, value)| {
+            Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?))
+        });
+        // The field itself may be a key.
+        let (name, mut value) = pair.ok_or(
+            "otlp.header (--otlp-header): a field is not NAME=VALUE: expected the name of an HTTP \
+             header, =, and its value in ASCII",
+        )?;
+        value.set_sensitive(true);
+        headers.insert(name, value);
+    }
+    let sampling = Sampling::part(ratio).ok_or("otlp.sample: expected a number from 0 to 1")?;
+    Ok(Some(OtlpSettings { url, headers, sampling }))
 }
 
 async fn settings(options: ServeOptions) -> Result<Settings, Failure> {
@@ -159,6 +204,7 @@ async fn settings(options: ServeOptions) -> Result<Settings, Failure> {
         return Err("smtps: this front end has no TLS".into());
     }
     let acme = acme(&options, &hostname, &place).await?;
+    let mta_sts = options.mta_sts(&hostname)?;
     let (trusted_proxy, cors_origin) = (options.trusted_proxy()?, options.cors_origin()?);
     Ok(Settings {
         front_end,
@@ -179,10 +225,13 @@ async fn settings(options: ServeOptions) -> Result<Settings, Failure> {
             smtp: options.tls.smtp()?.map(paths),
             acme,
             http: options.tls.http()?.map(paths),
+            https_by_acme: serves_https(&options),
         },
         trusted_proxy,
         cors_origin,
         console: !options.no_console.unwrap_or(false),
+        mta_sts,
+        otlp: otlp(&options.otlp)?,
     })
 }
 

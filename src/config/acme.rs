@@ -18,6 +18,17 @@ const KNOWN: &[(&str, &str)] = &[
 ];
 const DIRECTORY: &str = "acme.directory (--acme-directory)";
 
+/// The challenges of ACME that Gatepost answers.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, clap::ValueEnum)]
+pub enum AcmeChallenge {
+    #[serde(rename = "http-01")]
+    #[value(name = "http-01")]
+    Http01,
+    #[serde(rename = "tls-alpn-01")]
+    #[value(name = "tls-alpn-01")]
+    TlsAlpn01,
+}
+
 #[derive(Args, Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct AcmeOptions {
@@ -37,6 +48,16 @@ pub struct AcmeOptions {
     #[arg(long = "acme-names", env = "GATEPOST_ACME_NAMES")]
     #[arg(value_name = "NAME", value_delimiter = ',')]
     pub names: Option<Vec<String>>,
+    /// How that authority looks: http-01 at port 80 of the names, tls-alpn-01 at port 443, where the
+    /// API must be [default: http-01]
+    #[arg(long = "acme-challenge", env = "GATEPOST_ACME_CHALLENGE", value_name = "NAME")]
+    pub challenge: Option<AcmeChallenge>,
+    /// Serve the API by https with this certificate, too
+    #[arg(
+        long = "acme-https", env = "GATEPOST_ACME_HTTPS", num_args = 0..=1,
+        default_missing_value = "true", require_equals = true, value_name = "BOOL"
+    )]
+    pub https: Option<bool>,
     /// Where that authority's look at port 80 of the names arrives [default: 0.0.0.0:80]
     #[arg(id = "acme-http", long, env = "GATEPOST_ACME_HTTP", value_name = "HOST:PORT")]
     pub http: Option<HostPort>,
@@ -55,6 +76,8 @@ impl AcmeOptions {
             agree_tos: self.agree_tos || file.agree_tos,
             contact: self.contact.or(file.contact),
             names: self.names.or(file.names),
+            challenge: self.challenge.or(file.challenge),
+            https: self.https.or(file.https),
             http: self.http.or(file.http),
             ca_file: self.ca_file.or(file.ca_file),
             folder: self.folder.or(file.folder),

@@ -6,6 +6,8 @@
 
 mod acme;
 mod host_port;
+mod mta_sts;
+mod otlp;
 mod store;
 mod tls;
 
@@ -22,8 +24,10 @@ use url::Url;
 use crate::domain::address::Address;
 use crate::domain::domain_name::DomainName;
 
-pub use acme::AcmeOptions;
+pub use acme::{AcmeChallenge, AcmeOptions};
 pub use host_port::{HostPort, NotHostPort};
+pub use mta_sts::MtaStsOption;
+pub use otlp::{OtlpHeader, OtlpOptions};
 pub use store::{DatabaseUrl, S3Key, S3Options, StoreOptions};
 pub use tls::{CertificateFiles, TlsOptions};
 
@@ -90,6 +94,16 @@ pub struct ServeOptions {
     #[arg(allow_negative_numbers = true, value_parser = seconds)]
     #[serde(default, deserialize_with = "start_patience")]
     pub start_patience: Option<u64>,
+    /// Serve a policy of MTA-STS for every domain at https://mta-sts.DOMAIN: testing, enforce or none
+    /// [default: no policy]
+    #[arg(long, env = "GATEPOST_MTA_STS", value_name = "MODE")]
+    pub mta_sts: Option<MtaStsOption>,
+    /// The MX hosts of that policy, as mx.example.com or *.example.com [default: the hostname]
+    #[arg(long, env = "GATEPOST_MTA_STS_MX", value_name = "NAME", value_delimiter = ',')]
+    pub mta_sts_mx: Option<Vec<String>>,
+    /// Seconds for which senders keep that policy [default: 604800, a week]
+    #[arg(long, env = "GATEPOST_MTA_STS_MAX_AGE", value_name = "SECONDS")]
+    pub mta_sts_max_age: Option<u64>,
     // Flags of every command: see `store`.
     #[arg(skip)]
     pub data: Option<PathBuf>,
@@ -116,6 +130,9 @@ pub struct ServeOptions {
     #[command(flatten)]
     #[serde(default)]
     pub acme: AcmeOptions,
+    #[command(flatten)]
+    #[serde(default)]
+    pub otlp: OtlpOptions,
 }
 
 /// The front ends of a build with the feature `mailin`; other builds have no choice.
@@ -183,6 +200,9 @@ impl ServeOptions {
             postmaster: self.postmaster.or(file.postmaster),
             grace_seconds: self.grace_seconds.or(file.grace_seconds),
             start_patience: self.start_patience.or(file.start_patience),
+            mta_sts: self.mta_sts.or(file.mta_sts),
+            mta_sts_mx: self.mta_sts_mx.or(file.mta_sts_mx),
+            mta_sts_max_age: self.mta_sts_max_age.or(file.mta_sts_max_age),
             // Both name the store: a flag for either overrides the other one of the file.
             database_url: self
                 .database_url
@@ -197,6 +217,7 @@ impl ServeOptions {
             front_end: self.front_end.or(file.front_end),
             s3: self.s3.or(file.s3),
             acme: self.acme.or(file.acme),
+            otlp: self.otlp.or(file.otlp),
         }
     }
 
@@ -391,6 +412,9 @@ mod tests {
             postmaster,
             grace_seconds,
             start_patience,
+            mta_sts,
+            mta_sts_mx,
+            mta_sts_max_age,
             data,
             database_url,
             database_url_file,
@@ -401,8 +425,8 @@ mod tests {
                 front_end: _,
             tls: TlsOptions { smtp_cert, smtp_key, http_cert, http_key },
             s3: S3Options { endpoint, region, access_key, secret_key },
-            acme:
-                AcmeOptions { directory, agree_tos, contact, names, http: port_80, ca_file, folder },
+            acme,
+            otlp,
         } = read;
         assert!(smtp.is_some() && http.is_some() && hostname.is_some() && dns.is_some());
         assert!(metrics.is_some());
@@ -421,8 +445,27 @@ mod tests {
         );
         assert!(blobs.is_some() && endpoint.is_some() && region.is_some());
         assert!(access_key.is_some() && secret_key.is_some());
+        assert!(mta_sts.is_some() && mta_sts_mx.is_some() && mta_sts_max_age.is_some());
+        authority_and_collector_are_named(acme, otlp);
+    }
+
+    fn authority_and_collector_are_named(acme: AcmeOptions, otlp: OtlpOptions) {
+        let AcmeOptions {
+            directory,
+            agree_tos,
+            contact,
+            names,
+            challenge,
+            https,
+            http,
+            ca_file,
+            folder,
+        } = acme;
         assert!(directory.is_some() && agree_tos && contact.is_some() && names.is_some());
-        assert!(port_80.is_some() && ca_file.is_some() && folder.is_some());
+        assert!(challenge.is_some() && https == Some(false));
+        assert!(http.is_some() && ca_file.is_some() && folder.is_some());
+        let OtlpOptions { endpoint, sample, header } = otlp;
+        assert!(endpoint.is_some() && sample.is_some() && header.is_some());
     }
 
     #[test]

@@ -41,6 +41,7 @@ pub mod marker;
 pub mod member;
 pub mod message;
 pub mod metric;
+pub mod mta_sts;
 pub mod network;
 pub mod path;
 pub mod policy;

@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -42,6 +43,8 @@ pub struct Envelope {
     pub smtputf8: bool,
     /// Set if a provider posted the message over HTTP; then the envelope is the provider's claim.
     pub posted: Option<Posted>,
+    /// From MAIL to the end of the message, for traces; zero if nobody measured it.
+    pub open_for: Duration,
 }
 
 /// Details of a message that a provider posted.

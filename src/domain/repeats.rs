@@ -57,6 +57,8 @@ pub enum LogCause {
     RelayAttempt,
     /// Relays: the queue of attempts to record is full.
     RelayQueue,
+    /// Traces: spans were not exported.
+    Traces,
 }
 
 /// Decides which lines are due. Clones share their state.

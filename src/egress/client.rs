@@ -15,7 +15,7 @@ use url::{Host, Url};
 
 use super::error::of_request;
 use super::guard::{Guard, Reach, UrlError};
-use crate::rules::{ForwardRules, WebhookRules};
+use crate::rules::{ForwardRules, TraceRules, WebhookRules};
 
 pub use super::error::EgressError;
 pub use super::lookup::Lookup;
@@ -70,6 +70,16 @@ impl From<&ForwardRules> for Limits {
             timeout: rules.max_timeout(),
             connect_timeout: rules.connect_timeout(),
             max_response_bytes: 0,
+        }
+    }
+}
+
+impl From<&TraceRules> for Limits {
+    fn from(rules: &TraceRules) -> Self {
+        Self {
+            timeout: rules.request.timeout(),
+            connect_timeout: rules.request.connect(),
+            max_response_bytes: rules.request.max_response_bytes,
         }
     }
 }

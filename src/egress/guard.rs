@@ -8,7 +8,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use url::{Host, Url};
 
 use crate::rules::WebhookRules;
@@ -60,6 +60,13 @@ impl Guard {
         let ports = rules.egress.ports.as_slice().into();
         let max_url_bytes = rules.egress.max_url_bytes;
         Self { allowed: allowed.into(), ports, max_url_bytes, own: Arc::default() }
+    }
+
+    /// Returns a guard for what the operator's settings name, which is no stranger: any address and
+    /// port, by https or http. Never use it for a URL that somebody else chose.
+    pub fn of_operator(rules: &WebhookRules) -> Self {
+        let everywhere: [IpNet; 2] = [Ipv4Net::default().into(), Ipv6Net::default().into()];
+        Self { ports: Arc::default(), ..Self::new(everywhere.to_vec(), rules) }
     }
 
     /// Returns a guard that also refuses URLs that lead back to this gateway (threats H10). Names

@@ -24,6 +24,7 @@ use crate::app::relay::inbound::Inbound;
 use crate::app::system::System;
 use crate::app::tenancy::Tenancy;
 use crate::domain::id::Mint;
+use crate::domain::mta_sts::MtaSts;
 use crate::domain::repeats::Repeats;
 use crate::egress::guard::Guard;
 use crate::http::limits::downloads::Downloads;
@@ -105,6 +106,8 @@ pub struct Http {
     pub(crate) proxies: Proxies,
     /// Origins whose pages may read responses.
     pub(crate) cors_origins: Vec<String>,
+    /// The policy for senders of mail to any domain.
+    pub(crate) mta_sts: Option<MtaSts>,
     /// The threads for event streams; None serves them with requests.
     pub(crate) streams: Option<Handle>,
     /// Its soft stop ends requests that wait or stream.
@@ -138,6 +141,7 @@ impl Http {
             repeats: Repeats::default(),
             proxies: Proxies::default(),
             cors_origins: Vec::new(),
+            mta_sts: None,
             streams: None,
             shutdown: Shutdown::default(),
             described: OnceLock::new(),
@@ -156,6 +160,12 @@ impl Http {
     #[must_use]
     pub fn readable_from(self, cors_origins: Vec<String>) -> Self {
         Self { cors_origins, ..self }
+    }
+
+    /// Serves this policy of MTA-STS for all domains.
+    #[must_use]
+    pub fn telling_senders(self, mta_sts: Option<MtaSts>) -> Self {
+        Self { mta_sts, ..self }
     }
 
     /// Ends waiting and streaming responses at the soft stop of `shutdown`.

@@ -57,6 +57,7 @@ pub(super) struct Figures {
     pub(super) dns: IntCounterVec,
     pub(super) dns_seconds: Histogram,
     pub(super) requests: IntCounterVec,
+    pub(super) spans: IntCounterVec,
     pub(super) ready: IntGaugeVec,
     // Without a label: each is absent while nobody knows it.
     pub(super) sessions: IntGaugeVec,
@@ -93,6 +94,7 @@ impl Figures {
             dns: into.counters("dns_queries_total", "DNS queries for incoming mail: records, nothing (no such records), failed", &["result"])?,
             dns_seconds: into.histogram("dns_seconds", "DNS queries for incoming mail", WAITS)?,
             requests: into.counters("requests_total", "Requests of the API by operation and class of status, those of streams at their beginning; pages of the console are none", &["operation", "status"])?,
+            spans: into.counters("spans_total", "Spans of traces by what became of them: exported, dropped because too many waited, failed because the collector could not be reached, refused by it", &["outcome"])?,
             ready: into.gauges("ready", "1 while the condition for taking in mail and changes holds, as of /readyz", &["check"])?,
             sessions: into.gauges("smtp_sessions", "Open SMTP sessions", &[])?,
             memory: into.gauges("message_memory_bytes", "Memory reserved for messages under way", &[])?,
@@ -105,6 +107,12 @@ impl Figures {
             registry: into.registry,
             described: into.described.into_inner(),
         })
+    }
+}
+
+impl Figures {
+    pub(super) fn count_spans(&self, outcome: super::SpanOutcome, count: u64) {
+        self.spans.with_label_values(&[outcome.as_str()]).inc_by(count);
     }
 }
 

@@ -84,6 +84,8 @@ impl Metrics {
         let figures = Figures::declare()?;
         figures.version.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         figures.started.set(now.seconds());
+        // So that the first span that is lost is an increase.
+        SpanOutcome::ALL.iter().for_each(|one| figures.count_spans(*one, 0));
         let history = Mutex::new(History::begin(&figures, now));
         Ok(Self(Some(Arc::new(Shared { figures, history }))))
     }
@@ -173,6 +175,13 @@ impl Metrics {
         figures.requests.with_label_values(&[operation, class]).inc();
     }
 
+    /// Counts spans by what became of them.
+    pub fn spans(&self, outcome: SpanOutcome, count: u64) {
+        if let Some(figures) = self.figures() {
+            figures.count_spans(outcome, count);
+        }
+    }
+
     /// Sets the gauges.
     pub fn set(&self, gauges: &Gauges) {
         let Some(figures) = self.figures() else { return };
@@ -260,6 +269,31 @@ impl Metrics {
     pub fn attempts_to_success(&self) -> Distribution {
         let read = |figures: &Figures| Distribution::of(&figures.attempts_to_success.collect());
         self.figures().map(read).unwrap_or_default()
+    }
+}
+
+/// The fate of spans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpanOutcome {
+    Exported,
+    /// Too many waited.
+    Dropped,
+    /// The collector did not take them, however often it was asked.
+    Failed,
+    /// The collector took the request and not these.
+    Refused,
+}
+
+impl SpanOutcome {
+    const ALL: &[Self] = &[Self::Exported, Self::Dropped, Self::Failed, Self::Refused];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Exported => "exported",
+            Self::Dropped => "dropped",
+            Self::Failed => "failed",
+            Self::Refused => "refused",
+        }
     }
 }
 

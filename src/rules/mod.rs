@@ -38,6 +38,7 @@ mod retention;
 mod smtp;
 mod store;
 mod templates;
+mod traces;
 mod webhooks;
 
 use std::borrow::Cow;
@@ -66,6 +67,7 @@ pub use store::{
     Connections as StoreConnections, Deliveries, Gateways, Grouping, Objects, Share, StoreRules,
 };
 pub use templates::TemplateRules;
+pub use traces::TraceRules;
 pub use webhooks::{Payload as PayloadRules, WebhookRules};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -80,6 +82,7 @@ pub struct Rules {
     pub apps: AppRules,
     pub inbound: InboundRules,
     pub relays: RelayRules,
+    pub traces: TraceRules,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -118,7 +121,7 @@ macro_rules! files {
     };
 }
 
-files!(intake, smtp, webhooks, access, store, retention, acme, apps, inbound, relays);
+files!(intake, smtp, webhooks, access, store, retention, acme, apps, inbound, relays, traces);
 
 impl Rules {
     /// Returns the compiled-in rules.

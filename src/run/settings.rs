@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use reqwest::header::HeaderMap;
 use url::{Host, Url};
 
 use super::FrontEnd;
@@ -12,6 +13,7 @@ use super::sockets::SocketError;
 use super::vault::VaultFileError;
 use crate::domain::address::Address;
 use crate::domain::domain_name::DomainName;
+use crate::domain::mta_sts::MtaSts;
 use crate::egress::client::EgressError;
 use crate::metrics::MetricsError;
 use crate::rules::Rules;
@@ -19,6 +21,7 @@ use crate::store::{StoreError, StorePlace};
 use crate::tls::acme;
 use crate::tls::self_signed::SelfSignedError;
 use crate::tls::{FilesError, Paths};
+use crate::traces::ids::Sampling;
 use crate::verify::VerifyError;
 
 #[derive(Clone, Debug)]
@@ -48,6 +51,20 @@ pub struct Settings {
     /// Whether the console is served.
     pub console: bool,
     pub tls: TlsSettings,
+    /// The policy that is served for all domains.
+    pub mta_sts: Option<MtaSts>,
+    /// The collector of traces; `None` for no traces.
+    pub otlp: Option<OtlpSettings>,
+}
+
+/// A collector of traces.
+#[derive(Clone, Debug)]
+pub struct OtlpSettings {
+    /// The URL for traces, with its path.
+    pub url: Url,
+    /// Header fields with the operator's values.
+    pub headers: HeaderMap,
+    pub sampling: Sampling,
 }
 
 impl Settings {
@@ -69,6 +86,8 @@ pub struct TlsSettings {
     pub acme: Option<acme::Settings>,
     /// The certificate for the API, which is then served by https.
     pub http: Option<Paths>,
+    /// Without one, the API is served by https with the certificate for SMTP.
+    pub https_by_acme: bool,
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -13,7 +13,8 @@ use crate::egress::guard::Guard;
 use crate::rules::{AcmeRules, Rules, TlsRules};
 use crate::shutdown::Shutdown;
 use crate::store::{Location, StorePlace, TLS};
-use crate::tls::acme::{self, Acme, Unusable};
+use crate::tls::acme::Challenge::TlsAlpn01;
+use crate::tls::acme::{self, Acme, Challenges, Unusable};
 use crate::tls::self_signed::{self, SelfSignedError};
 use crate::tls::{Acceptor, Certificates, Files, Pair};
 
@@ -26,6 +27,7 @@ pub(super) struct Tls {
     /// How to read the end of each certificate in use.
     pub(super) ends: Vec<CertificateEnd>,
     acme_settings: Option<acme::Settings>,
+    challenges: Challenges,
     pub(super) acme: Option<Acme>,
 }
 
@@ -51,19 +53,39 @@ impl Tls {
         };
         let starttls = Acceptor::new(&certificates, rules.smtp.deadlines.handshake())?;
         let mut ends = vec![end("smtp", &certificates)];
-        let mut https = None;
-        if let Some(paths) = settings.http {
-            // The API's host name is not known here.
-            let certified = Files::open(paths, None, clock.clone()).await?;
-            let deadline = rules.access.connections.handshake();
-            let acceptor =
-                Acceptor::with_protocols(certified.certificates(), deadline, &["http/1.1"])?;
-            https = Some(acceptor);
-            ends.push(end("https", certified.certificates()));
-            files.push(certified);
-        }
         let (smtps, acme_settings) = (settings.smtps, settings.acme);
-        Ok(Self { smtps, starttls, https, files, certificates, ends, acme_settings, acme: None })
+        let of_api = match settings.http {
+            Some(paths) => {
+                // The API's host name is not known here.
+                let certified = Files::open(paths, None, clock.clone()).await?;
+                files.push(Arc::clone(&certified));
+                Some(certified.certificates().clone())
+            }
+            None => settings.https_by_acme.then(|| certificates.clone()),
+        };
+        let challenges = Challenges::default();
+        let answers = acme_settings.as_ref().is_some_and(|acme| acme.challenge == TlsAlpn01);
+        let mut https = None;
+        if let Some(of_api) = of_api {
+            let (deadline, protocols) = (rules.access.connections.handshake(), &["http/1.1"]);
+            https = Some(match answers {
+                true => Acceptor::with_answers(&of_api, deadline, protocols, &challenges)?,
+                false => Acceptor::with_protocols(&of_api, deadline, protocols)?,
+            });
+            ends.push(end("https", &of_api));
+        }
+        let acme = None;
+        Ok(Self {
+            smtps,
+            starttls,
+            https,
+            files,
+            certificates,
+            ends,
+            acme_settings,
+            challenges,
+            acme,
+        })
     }
 
     /// Installs the stored certificate of the authority, if one is named, and listens for its
@@ -84,8 +106,13 @@ impl Tls {
             roots = Roots::from_pem(&text).ok_or_else(|| fail(None))?;
         }
         let client = Client::trusting(guard, Limits::from(&rules), lookup, &roots)?;
-        let listener = sockets.listen("acme", settings.http).await;
-        let mut acme = Acme::on(listener, settings, Arc::new(rules), client, mint.clone());
+        let listener = match settings.challenge {
+            acme::Challenge::Http01 => Some(sockets.listen("acme", settings.http).await),
+            TlsAlpn01 => None,
+        };
+        let challenges = self.challenges.clone();
+        let mut acme =
+            Acme::on(listener, settings, Arc::new(rules), client, challenges, mint.clone());
         let install = |chain: &[u8], key: &[u8]| {
             self.certificates.install(chain, key).map_err(Unusable::from)
         };

@@ -59,12 +59,14 @@ pub(super) struct DeadlineStarts {
     command: Instant,
     /// Deadline for more of the message.
     due: Instant,
+    /// The latest MAIL.
+    mail: Instant,
 }
 
 impl DeadlineStarts {
     pub(super) fn new() -> Self {
         let now = Instant::now();
-        Self { session: now, command: now, due: now }
+        Self { session: now, command: now, due: now, mail: now }
     }
 }
 
@@ -137,16 +139,18 @@ impl<I: Intake> Session<I> {
                 Flow::Continue(())
             }
             Step::Open { size } => {
+                self.times.mail = Instant::now();
                 let answer = self.may_open(size).await;
                 let reply = self.machine.opened(answer);
                 self.queue_reply(&reply).await
             }
             Step::Recipient { path } => self.recipient(&path).await,
             Step::Message { envelope, raw } => self.message(envelope, raw).await,
-            Step::Refused { envelope, reason, detail, head, size } => {
+            Step::Refused { mut envelope, reason, detail, head, size } => {
                 // A message refused at MAIL counts towards the network's messages, like one that is
                 // sent.
                 let declared = envelope.recipients.is_empty();
+                envelope.open_for = self.times.mail.elapsed();
                 let answer = if declared && !self.meter.take(Counted::Message) {
                     self.over_rate("").await
                 } else {
@@ -294,7 +298,8 @@ impl<I: Intake> Session<I> {
         await_answer(deadline, connection, asked).await.unwrap_or_else(no_answer)
     }
 
-    async fn message(&mut self, envelope: Envelope, raw: Bytes) -> Flow {
+    async fn message(&mut self, mut envelope: Envelope, raw: Bytes) -> Flow {
+        envelope.open_for = self.times.mail.elapsed();
         // Replies to earlier commands must not wait for a verdict.
         if self.connection.flush().await.is_err() {
             tracing::debug!(smtp.session = self.id, "client disconnected before the reply");

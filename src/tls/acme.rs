@@ -1,7 +1,9 @@
 //! Certificates from an authority, by ACME (RFC 8555): ordering, storing and renewing them.
 //!
 //! The authority proves that this server owns a name by fetching a token from its port 80 (HTTP-01,
-//! RFC 8555 §8.3). `challenges` serves the tokens, and nothing else. `order` makes one attempt.
+//! RFC 8555 §8.3) or a certificate from its port 443 (TLS-ALPN-01, RFC 8737). `challenges` has the
+//! answers, and serves tokens and nothing else; `tls_alpn` makes certificates for the listener of
+//! the API. `order` makes one attempt.
 //! `folder` is the folder with account, key and chain, so a restart asks for nothing. `transport`
 //! sends requests through `egress`. The key of the certificate is made once and stays: a TLSA
 //! record of it (RFC 7672 §3.1.1) outlives every renewal.
@@ -13,6 +15,7 @@ mod challenges;
 mod failure;
 mod folder;
 mod order;
+pub(in crate::tls) mod tls_alpn;
 mod transport;
 
 use std::io;
@@ -33,7 +36,7 @@ use crate::rules::AcmeRules;
 use crate::shutdown::Shutdown;
 
 use super::pair::Pair;
-use challenges::Challenges;
+pub use challenges::Challenges;
 use failure::AcmeError;
 pub use failure::Unusable;
 use folder::{AcmeFolder, AttemptRecord};
@@ -41,6 +44,25 @@ use transport::Transport;
 
 pub use folder::FolderError;
 pub(super) use folder::{all as all_files, read};
+
+/// How the authority proves that this server owns a name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Challenge {
+    /// By port 80.
+    #[default]
+    Http01,
+    /// By port 443, where the API is.
+    TlsAlpn01,
+}
+
+impl Challenge {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Http01 => "HTTP-01",
+            Self::TlsAlpn01 => "TLS-ALPN-01",
+        }
+    }
+}
 
 /// The authority, the names, and the place of the files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +73,7 @@ pub struct Settings {
     pub contact: Vec<String>,
     /// The names of the certificate; at least one.
     pub names: Vec<DomainName>,
+    pub challenge: Challenge,
     /// The address at which the authority's requests to port 80 arrive.
     pub http: SocketAddr,
     /// Not shared with other gateways.
@@ -84,16 +107,18 @@ impl From<&AcmeRules> for Limits {
 }
 
 impl Acme {
-    /// Sends nothing yet. `listener` is for the authority's challenges; if it failed, listening is
-    /// tried again before each attempt. `client` reaches the directory.
+    /// Sends nothing yet. `listener` is for the authority's challenges at port 80, where these are
+    /// asked for; if it failed, listening is tried again before each attempt. `client` reaches the
+    /// directory. `challenges` are those that the listener of the API shows.
     pub fn on(
-        listener: io::Result<TcpListener>,
+        listener: Option<io::Result<TcpListener>>,
         settings: Settings,
         rules: Arc<AcmeRules>,
         client: Client,
+        challenges: Challenges,
         mint: Mint,
     ) -> Self {
-        if let Err(error) = &listener {
+        if let Some(Err(error)) = &listener {
             tracing::error!(
                 error = error as &dyn std::error::Error,
                 advice = failure::of_listening(error.kind()),
@@ -102,8 +127,8 @@ impl Acme {
                  certificate in use stays in use"
             );
         }
-        let listener = listener.ok();
-        let (challenges, transport) = (Challenges::default(), Transport::new(client));
+        let listener = listener.and_then(Result::ok);
+        let transport = Transport::new(client);
         let clock = mint.clock().clone();
         let next = NextAttempt { due: clock.now(), failures: 0 };
         let work = Work { settings, rules, challenges, transport, clock, mint };
@@ -131,7 +156,7 @@ impl Acme {
         shutdown: Shutdown,
     ) {
         let Self { work, listener, next } = self;
-        let is_open = listener.is_some();
+        let is_open = listener.is_some() || work.settings.challenge == Challenge::TlsAlpn01;
         if let Some(listener) = listener {
             work.serve(listener, &shutdown);
         }
@@ -191,7 +216,7 @@ impl Work {
                     }
                     tracing::warn!(
                         error = &error as &dyn std::error::Error,
-                        advice = error.advice(),
+                        advice = error.advice(self.settings.challenge),
                         acme.directory = %self.settings.directory,
                         retry.seconds = wait.as_secs(),
                         "no certificate by ACME: the certificate in use stays in use"

@@ -17,6 +17,10 @@ use crate::egress::client::{AfterResponse, Client, EgressError, Response};
 use crate::egress::signature;
 use crate::metrics::Metrics;
 use crate::rules::{PayloadRules, WebhookRules};
+use crate::traces::Traces;
+
+/// Names the span of the attempt, for the receiver's own (W3C Trace Context).
+const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// The parts that every attempt needs. Cheap to clone.
 #[derive(Clone)]
@@ -26,6 +30,7 @@ pub struct Sender {
     pub links: Links,
     pub rules: std::sync::Arc<WebhookRules>,
     pub metrics: Metrics,
+    pub traces: Traces,
 }
 
 /// A request, ready to send. One claim at one time always makes the same request.
@@ -42,7 +47,11 @@ impl Sender {
         let clock = self.mint.clock();
         let (at, steady, began) = (clock.now(), clock.steady(), Instant::now());
         let request = prepare(claim, at, &self.rules.payload, &self.links);
-        let Request { headers, body } = request;
+        let Request { mut headers, body } = request;
+        let parent = self.traces.traceparent(claim);
+        if let Some(parent) = parent.and_then(|parent| HeaderValue::try_from(parent).ok()) {
+            headers.insert(TRACE_PARENT, parent);
+        }
         let sent = self.client.post(&claim.destination.url, headers, body, behind).await;
         // The time shown follows the clock as it is at the end, in case it was set meanwhile.
         let (attempt, outcome) = self.conclude(claim, clock.wall_of(steady), began.elapsed(), sent);
@@ -68,6 +77,7 @@ impl Sender {
         let (number, took) = (claim.attempts.saturating_add(1), attempt.latency_ms);
         let took = Duration::from_millis(took.into());
         self.metrics.attempt(outcome::word(outcome), number, took, age);
+        self.traces.attempt(claim, attempt, outcome::word(outcome));
         log(claim, attempt, outcome);
     }
 

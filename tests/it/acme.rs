@@ -5,16 +5,17 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use gatepost::store::Location;
-use rustls::pki_types::CertificateDer;
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::ParsedCertificate;
 use tempfile::TempDir;
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::support::authority::{HOST, Secured, trusting};
+use crate::support::authority::{HOST, Secured, offering, trusting};
 use crate::support::pebble::Pebble;
 use crate::support::process::{Server, failing, gatepost};
 use crate::support::site::Site;
-use crate::support::{PATIENCE, rules, signed};
+use crate::support::{PATIENCE, http, rules, signed};
 
 /// An operator's waits, as short as they can be: renewal after a tenth of the life, and a second
 /// after each failure.
@@ -212,6 +213,82 @@ async fn renewals_keep_the_key_and_the_sessions_whatever_the_authority_forgets()
     around.finish(server).await;
 }
 
+/// The certificate that the API shows to a client that offers these protocols; None if it ends the
+/// handshake.
+async fn shown(server: &Server, protocols: &[&str]) -> Option<Vec<u8>> {
+    let stream = TcpStream::connect(server.http).await.unwrap();
+    let name = ServerName::try_from(HOST).unwrap();
+    let session = offering(protocols).connect(name, stream).await.ok()?;
+    Some(session.get_ref().1.peer_certificates().unwrap()[0].to_vec())
+}
+
+/// One certificate for mail, for the API and for the policy of a domain, without port 80.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_listener_of_the_api_answers_the_authority_and_gets_its_certificate() {
+    const POLICY: &str = "mta-sts.agents.example";
+    let around = Surroundings::build().await;
+    around.site.dns.change(|zone| zone.insert(POLICY, "A", "NOERROR", "127.0.0.1")).unwrap();
+    let pebble = Pebble::closed(around.site.dns.addr(), LONG).await;
+    let (url, root, policies) = (pebble.url(), pebble.ca_file(), around.path("policies"));
+    let arguments = [
+        ["--acme-directory", &url],
+        ["--acme-ca-file", root.to_str().unwrap()],
+        ["--acme-challenge", "tls-alpn-01"],
+        ["--acme-names", POLICY],
+        ["--mta-sts", "enforce"],
+        ["--policies", policies.to_str().unwrap()],
+    ];
+    let arguments = [arguments.as_flattened(), &["--acme-agree-tos", "--acme-https"]].concat();
+    let (data, log) = (around.path("store"), around.path("log"));
+    let server = Server::start_logging(&data, around.site.dns.addr(), &arguments, &log).await;
+    assert!(server.said.contains(" https ") && !server.said.contains(" acme "), "{}", server.said);
+    // Until then the API has the self-signed one, and no answer for who asks for one.
+    let own = shown(&server, &["http/1.1"]).await.unwrap();
+    assert_eq!(shown(&server, &[]).await.as_ref(), Some(&own));
+    assert_eq!(shown(&server, &["acme-tls/1"]).await, None);
+
+    let mut pebble = pebble;
+    pebble.port_443.lead_to(server.http);
+    pebble.open().await;
+    let root = pebble.root().await;
+    let session = session_after(&server, &root, None).await;
+    assert_eq!(shown(&server, &["http/1.1"]).await.unwrap(), session.certificate());
+    assert_eq!(shown(&server, &["acme-tls/1"]).await, None);
+    assert_eq!((pebble.issued(), pebble.port_80.connections()), (1, 0));
+    assert!(pebble.port_443.connections() >= 2, "each name is looked at");
+    let trusted = reqwest::Certificate::from_pem(root.as_bytes()).unwrap();
+    let client = reqwest::Client::builder().tls_certs_only([trusted]);
+    let client = client.resolve(HOST, server.http).resolve(POLICY, server.http).build().unwrap();
+    let get = async |url: String| http::read("GET", client.get(url).send().await.unwrap()).await;
+    let port = server.http.port();
+    assert_eq!(get(format!("https://{HOST}:{port}/healthz")).await.status, 200);
+    let policy = get(format!("https://{POLICY}:{port}/.well-known/mta-sts.txt")).await;
+    let text = "version: STSv1\r\nmode: enforce\r\nmx: mx.agents.example\r\nmax_age: 604800\r\n";
+    assert_eq!((policy.status.as_u16(), policy.text().as_str()), (200, text));
+    drop(session);
+    around.finish(server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_says_who_answers_at_port_443() {
+    let around = Surroundings::build().await;
+    let pebble = Pebble::start(around.site.dns.addr(), LONG).await;
+    let (url, root, policies) = (pebble.url(), pebble.ca_file(), around.path("policies"));
+    let arguments = [
+        ["--acme-directory", &url],
+        ["--acme-ca-file", root.to_str().unwrap()],
+        ["--acme-challenge", "tls-alpn-01"],
+        ["--policies", policies.to_str().unwrap()],
+    ];
+    let arguments = [arguments.as_flattened(), &["--acme-agree-tos", "--acme-https"]].concat();
+    let (data, log) = (around.path("store"), around.path("log"));
+    let server = Server::start_logging(&data, around.site.dns.addr(), &arguments, &log).await;
+    around.logged(&["could not verify mx.agents.example", "port 443"]).await;
+    pebble.port_443.lead_to(server.http);
+    session_after(&server, &pebble.root().await, None).await;
+    around.finish(server).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn mail_flows_while_the_authority_is_down() {
     let around = Surroundings::build().await;
@@ -288,6 +365,13 @@ async fn what_cannot_be_asked_for_is_said_at_the_start() {
     assert!(said.contains("use one of them"), "{said}");
     let said = refused(&with(&["--acme-contact", "me@agents.example"])).await;
     assert!(said.contains("mailto:NAME@DOMAIN"), "{said}");
+    let said = refused(&with(&["--acme-challenge", "tls-alpn-01"])).await;
+    assert!(said.contains("give acme-https"), "{said}");
+    let files = ["--http-tls-cert", "a", "--http-tls-key", "b", "--acme-https"];
+    let said = refused(&with(&files)).await;
+    assert!(said.contains("use one of them"), "{said}");
+    let said = refused(&["--acme-https"]).await;
+    assert!(said.contains("name the authority"), "{said}");
     let said = refused(&with(&["--database-url", "postgres://h/d"])).await;
     assert!(said.contains("acme-folder: name a folder"), "{said}");
     assert!(!folder.path().join("gatepost-data").exists());

@@ -35,7 +35,8 @@ fn room_of(name: &str) -> &str {
 /// The rooms that each room may import from.
 fn arrows() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     let rooms = |names: &[&'static str]| names.iter().copied().collect::<BTreeSet<_>>();
-    let left = ["domain", "wire", "rules", "mail", "metrics", "verify", "store", "egress"];
+    let left =
+        ["domain", "wire", "rules", "mail", "metrics", "verify", "store", "egress", "traces"];
     let up_to = |more: &[&'static str]| rooms(&[left.as_slice(), more].concat());
     BTreeMap::from([
         ("lib", rooms(&[])),
@@ -52,6 +53,7 @@ fn arrows() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         ("verify", rooms(&["domain", "rules", "mail", "metrics"])),
         ("store", rooms(&["disk", "domain", "metrics", "rules", "wire"])),
         ("egress", rooms(&["domain", "rules"])),
+        ("traces", rooms(&["domain", "rules", "metrics", "egress"])),
         ("app", up_to(&[])),
         ("tls", rooms(&["disk", "domain", "rules", "egress", "shutdown"])),
         ("smtp", rooms(&["domain", "rules", "shutdown", "telemetry", "tls"])),

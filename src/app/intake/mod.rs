@@ -30,6 +30,7 @@ mod session;
 mod standings;
 mod step;
 mod thread;
+mod traced;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,6 +50,7 @@ use crate::domain::verdict::Verdict;
 use crate::metrics::Metrics;
 use crate::rules::IntakeRules;
 use crate::store::{Commit, Committed, Store, StoreError};
+use crate::traces::Traces;
 use crate::verify::Authenticator;
 
 use self::judge::Basis;
@@ -56,6 +58,7 @@ use self::rate_limits::RateLimits;
 use self::recipient::RcptQuestion;
 use self::relay_step::{ApplicationRequests, RelayStep};
 use self::standings::Standings;
+use self::traced::Decided;
 use crate::app::relay::Relays;
 
 pub use directory::{Directory, Resolved};
@@ -86,6 +89,7 @@ pub struct Gateway {
     relays: Relays,
     repeats: Repeats,
     metrics: Metrics,
+    traces: Traces,
 }
 
 impl Gateway {
@@ -113,6 +117,7 @@ impl Gateway {
             relays,
             repeats,
             metrics: Metrics::default(),
+            traces: Traces::default(),
         }
     }
 
@@ -120,6 +125,12 @@ impl Gateway {
     #[must_use]
     pub fn measured_by(self, metrics: Metrics) -> Self {
         Self { metrics, ..self }
+    }
+
+    /// Traces transactions.
+    #[must_use]
+    pub fn traced_by(self, traces: Traces) -> Self {
+        Self { traces, ..self }
     }
 
     /// Sets the address of the Agent that gets mail for `postmaster`.
@@ -149,6 +160,9 @@ impl Gateway {
 
     /// Counts and logs a message that was answered.
     fn answered(&self, envelope: &Envelope, bytes: u64, reply: &IntakeReply, began: Instant) {
+        if reply.record.is_none() {
+            self.trace_undecided(envelope, bytes, reply, began);
+        }
         let (tls, took) = (envelope.client.tls.as_ref(), began.elapsed());
         let tls = tls.map(|tls| tls.version.as_str());
         self.metrics.message(Verdict::of(reply.reason), bytes, tls, took);
@@ -210,7 +224,11 @@ impl Gateway {
                 Err(_) if !basis.anew => continue,
                 // A repeat counts nothing, and its sender must be told so (contract §2, Repeats).
                 Err(_) if self.store.arrived_before(&judgement.commit).await? => None,
-                Err(over) => return self.defer_over_rate(judgement.commit, over).await,
+                Err(over) => {
+                    let answer = self.defer_over_rate(&judgement.commit, over).await?;
+                    self.trace(Decided { mail, commit: &judgement.commit, began }, &answer, None);
+                    return Ok(answer);
+                }
             };
             match self.ask_application(mail, &mut judgement, &mut requests).await? {
                 RelayStep::Settled => {}
@@ -222,8 +240,11 @@ impl Gateway {
             for intake in &mut judgement.commit.intakes {
                 intake.record.took = Some(began.elapsed());
             }
+            let commit_began = Instant::now();
             if judgement.commit.intakes.iter().all(|intake| intake.accepted.is_none()) {
                 self.store.note(&judgement.commit).await?;
+                let decided = Decided { mail, commit: &judgement.commit, began };
+                self.trace(decided, &judgement.answer, Some(commit_began));
                 return Ok(judgement.answer);
             }
             // An error gives nothing back: the commit may have been written.
@@ -238,6 +259,8 @@ impl Gateway {
                     self.wake.wake();
                     let again = is_repeat(&judgement.commit, &earlier);
                     let answer = IntakeReply { again, ..judgement.answer };
+                    let decided = Decided { mail, commit: &judgement.commit, began };
+                    self.trace(decided, &answer, Some(commit_began));
                     return Ok(answer);
                 }
             }
@@ -297,7 +320,7 @@ impl Intake for Gateway {
     ) -> IntakeReply {
         let refused = RefusedMessage { reason, detail: &detail, head: &head, size };
         let began = Instant::now();
-        let recorded = self.record_refusal(&envelope, refused).await;
+        let recorded = self.record_refusal(&envelope, refused, began).await;
         let reply = recorded.unwrap_or_else(|error| self.trouble(&error));
         self.answered(&envelope, size, &reply, began);
         reply

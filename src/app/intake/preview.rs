@@ -291,5 +291,6 @@ fn envelope(recipient: Option<Recipient>) -> Envelope {
         recipients: recipient.into_iter().collect(),
         smtputf8: true,
         posted: None,
+        open_for: Duration::ZERO,
     }
 }

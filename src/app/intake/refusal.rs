@@ -1,6 +1,6 @@
 //! Records of transactions that the SMTP session itself refused.
 
-use std::time::Instant;
+use tokio::time::Instant;
 
 use super::Gateway;
 use super::recipient::network;
@@ -35,6 +35,7 @@ impl Gateway {
         &self,
         envelope: &Envelope,
         refused: RefusedMessage<'_>,
+        began: Instant,
     ) -> Result<IntakeReply, StoreError> {
         let answer = |record| IntakeReply {
             reason: Some(refused.reason),
@@ -45,7 +46,9 @@ impl Gateway {
         if envelope.recipients.is_empty() {
             let record = self.refusal(envelope, refused, self.directory.partner().await?, None);
             let network = network(envelope.client.address);
-            return Ok(answer(Some(self.store.count_refusal(&record, &network).await?)));
+            let answer = answer(Some(self.store.count_refusal(&record, &network).await?));
+            self.trace_refusal(envelope, &[&record], &answer, began);
+            return Ok(answer);
         }
         let mut intakes = Vec::with_capacity(envelope.recipients.len());
         for recipient in &envelope.recipients {
@@ -57,9 +60,12 @@ impl Gateway {
             let record = self.refusal(envelope, refused, lineage, Some(recipient));
             intakes.push(Intake { record, accepted: None });
         }
-        let first = intakes.first().map(|intake| intake.record.id);
-        self.store.note(&Commit { intakes, now: self.mint.clock().now() }).await?;
-        Ok(answer(first))
+        let answer = answer(intakes.first().map(|intake| intake.record.id));
+        let commit = Commit { intakes, now: self.mint.clock().now() };
+        self.store.note(&commit).await?;
+        let records: Vec<_> = commit.intakes.iter().map(|intake| &intake.record).collect();
+        self.trace_refusal(envelope, &records, &answer, began);
+        Ok(answer)
     }
 
     pub(super) fn refusal(
@@ -72,7 +78,7 @@ impl Gateway {
         let began = Instant::now();
         let kept = self.rules.record.max_kept_header_bytes;
         let facts = Facts::Session(session::facts(envelope, size));
-        let mut steps = vec![step(facts, "fail", detail, began)];
+        let mut steps = vec![step(facts, "fail", detail, began.into_std())];
         steps.extend(envelope.posted.as_ref().map(session::provider));
         IntakeRecord {
             id: IntakeId(self.mint.uuid()),

@@ -61,6 +61,8 @@ fn protocol(envelope: &Envelope) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+
     use crate::domain::ports::{Client, TlsFacts};
 
     fn envelope(esmtp: bool, encrypted: bool, smtputf8: bool) -> Envelope {
@@ -77,6 +79,7 @@ mod tests {
             recipients: Vec::new(),
             smtputf8,
             posted: None,
+            open_for: Duration::ZERO,
         }
     }
 

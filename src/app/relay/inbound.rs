@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tracing::{info, warn};
@@ -389,7 +390,8 @@ const fn posted(kind: RelayType, proof: &'static str) -> Posted {
 /// Assumes SMTPUTF8, because no provider says whether the sender asked for it.
 const fn envelope(client: Client, reverse_path: String, posted: Posted) -> Envelope {
     let recipients = Vec::new();
-    Envelope { client, reverse_path, recipients, smtputf8: true, posted: Some(posted) }
+    let (posted, open_for) = (Some(posted), Duration::ZERO);
+    Envelope { client, reverse_path, recipients, smtputf8: true, posted, open_for }
 }
 
 /// Combines the answers for all recipients into one.

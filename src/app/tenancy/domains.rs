@@ -88,6 +88,11 @@ impl Tenancy {
         Ok(self.store.domains(account).await?)
     }
 
+    /// Tells whether an account owns this domain.
+    pub async fn has_domain(&self, domain: &DomainName) -> Result<bool, TenancyError> {
+        Ok(self.store.has_domain(domain).await?)
+    }
+
     /// Removes a domain from an account, or ends its claim. Fails with `DomainInUse` while an
     /// address uses the domain.
     pub async fn remove_domain(

@@ -1,6 +1,7 @@
 //! The envelope assumed for a file that nobody has sent.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::Check;
 use crate::domain::ports::{Client, Envelope};
@@ -24,7 +25,8 @@ impl Check {
             None => found.map(|from| from.to_string()).unwrap_or_default(),
         };
         let (recipients, smtputf8, posted) = (Vec::new(), true, None);
-        let envelope = Envelope { client, reverse_path, recipients, smtputf8, posted };
+        let open_for = Duration::ZERO;
+        let envelope = Envelope { client, reverse_path, recipients, smtputf8, posted, open_for };
         AssumedEnvelope { envelope, is_of_file: self.from.is_none() }
     }
 }

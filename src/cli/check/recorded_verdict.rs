@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::path::Path;
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Deserialize as _;
@@ -75,6 +76,7 @@ impl RecordedVerdict {
             // A provider does not say whether its client asked for SMTPUTF8.
             smtputf8: session.protocol.starts_with("UTF8") || session.protocol == "HTTP",
             posted: None,
+            open_for: Duration::ZERO,
         };
         let standing = Standing {
             answers: policy.recipient_answers,

@@ -57,6 +57,16 @@ impl Evidence {
         self.own.push(step);
     }
 
+    /// Returns the steps that all recipients of the message share.
+    pub fn shared(&self) -> &[Step] {
+        &self.examined
+    }
+
+    /// Returns the steps of this recipient alone.
+    pub fn own(&self) -> &[Step] {
+        &self.own
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = &Step> + Clone {
         self.examined.iter().chain(&self.own)
     }

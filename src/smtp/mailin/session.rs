@@ -4,6 +4,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use mailin_embedded::{Action, Handler, Response};
 use tokio::time::Instant;
@@ -233,7 +234,14 @@ impl<I: Intake> Session<I> {
         let Transaction { reverse_path, recipients, message, under_way: _until_answered, .. } =
             transaction;
         let (client, intake) = (self.client.clone(), Arc::clone(&self.shared.intake));
-        let envelope = Envelope { client, reverse_path, recipients, smtputf8: false, posted: None };
+        let envelope = Envelope {
+            client,
+            reverse_path,
+            recipients,
+            smtputf8: false,
+            posted: None,
+            open_for: Duration::ZERO,
+        };
         let (ending, _share_until_answered) = message.end();
         let (reason, detail, head, size, notice) = match ending {
             Ending::Whole(raw) => {

@@ -200,6 +200,12 @@ impl Base {
             .collect()
     }
 
+    /// Tells whether a domain has an owner: a claim is none.
+    pub async fn has_domain(&self, domain: &DomainName) -> Result<bool, StoreError> {
+        let query = sql("SELECT 1 FROM domains WHERE name = $1").bind(domain.as_str());
+        Ok(query.fetch_optional(self.reader()).await?.is_some())
+    }
+
     /// Removes a domain of `account`, or its claim. Returns `Some(0)` if it was removed; `Some(n)`
     /// if `n` addresses still use the domain, which then stays; None if there was neither.
     pub async fn remove_domain(

@@ -1,4 +1,5 @@
-//! Serves `/.well-known/acme-challenge/TOKEN` on port 80 to the authority (RFC 8555 §8.3).
+//! Answers to the authority, and the server of `/.well-known/acme-challenge/TOKEN` on port 80 that
+//! shows those of HTTP-01 (RFC 8555 §8.3).
 //!
 //! Anybody can connect here. Anything but an expected token gets an empty 404. A connection serves
 //! one request; its time, its size and the number of connections are bounded. At the bound, the
@@ -16,6 +17,7 @@ use hyper::http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustls::sign::CertifiedKey;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
@@ -27,19 +29,33 @@ const PATH: &str = "/.well-known/acme-challenge/";
 /// The pause when no file descriptor is left, so that the loop does not spin.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The expected tokens and their answers, one for each name of an order. Clones share them.
+/// The expected answers, one for each name of an order. Clones share them.
 #[derive(Clone, Default)]
-pub(super) struct Challenges(Arc<Mutex<HashMap<String, String>>>);
+pub struct Challenges(Arc<Mutex<Answers>>);
 
-/// The tokens of one order; dropping it removes them.
-pub(super) struct ShownTokens {
+#[derive(Default)]
+struct Answers {
+    /// Answers of HTTP-01, by their tokens.
+    tokens: HashMap<String, String>,
+    /// Answers of TLS-ALPN-01, by their names.
+    certificates: HashMap<String, Arc<CertifiedKey>>,
+}
+
+/// The answers of one order; dropping it removes them.
+pub(super) struct ShownAnswers {
     challenges: Challenges,
     tokens: Vec<String>,
+    names: Vec<String>,
 }
 
 impl Challenges {
-    pub(super) fn show(&self) -> ShownTokens {
-        ShownTokens { challenges: self.clone(), tokens: Vec::new() }
+    pub(super) fn show(&self) -> ShownAnswers {
+        ShownAnswers { challenges: self.clone(), tokens: Vec::new(), names: Vec::new() }
+    }
+
+    /// Returns the certificate that answers an authority that asks for this name.
+    pub(super) fn answer_for(&self, name: &str) -> Option<Arc<CertifiedKey>> {
+        self.lock().certificates.get(&name.to_ascii_lowercase()).cloned()
     }
 
     /// Serves until the soft stop.
@@ -101,7 +117,7 @@ impl Challenges {
     fn response(&self, method: &Method, path: &str) -> Response<String> {
         let read = matches!(*method, Method::GET | Method::HEAD);
         let token = path.strip_prefix(PATH).filter(|_| read);
-        let Some(answer) = token.and_then(|token| self.lock().get(token).cloned()) else {
+        let Some(answer) = token.and_then(|token| self.lock().tokens.get(token).cloned()) else {
             let mut nothing = Response::new(String::new());
             *nothing.status_mut() = StatusCode::NOT_FOUND;
             return nothing;
@@ -112,24 +128,40 @@ impl Challenges {
         response
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, String>> {
+    fn lock(&self) -> MutexGuard<'_, Answers> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl ShownTokens {
+impl ShownAnswers {
     /// Serves `authorization` for `token` from now on (RFC 8555 §8.1).
     pub(super) fn add(&mut self, token: &str, authorization: &str) {
-        self.challenges.lock().insert(token.to_owned(), authorization.to_owned());
+        self.challenges.lock().tokens.insert(token.to_owned(), authorization.to_owned());
         self.tokens.push(token.to_owned());
+    }
+
+    /// Shows this certificate to an authority that asks for `name`, from now on (RFC 8737 §3).
+    pub(super) fn add_certificate(&mut self, name: &str, certificate: Arc<CertifiedKey>) {
+        let name = name.to_ascii_lowercase();
+        self.challenges.lock().certificates.insert(name.clone(), certificate);
+        self.names.push(name);
     }
 }
 
-impl Drop for ShownTokens {
+impl Drop for ShownAnswers {
     fn drop(&mut self) {
         let mut answers = self.challenges.lock();
         for token in &self.tokens {
-            answers.remove(token);
+            answers.tokens.remove(token);
         }
+        for name in &self.names {
+            answers.certificates.remove(name);
+        }
+    }
+}
+
+impl std::fmt::Debug for Challenges {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Challenges")
     }
 }

@@ -8,6 +8,7 @@ use instant_acme::Problem;
 use crate::domain::clock::Timestamp;
 use crate::egress::client::EgressError;
 
+use super::Challenge;
 use super::folder::FolderError;
 use super::transport::TransportError;
 
@@ -27,8 +28,10 @@ pub(super) enum AcmeError {
     /// The authority's own account of its look-up.
     #[error("the authority could not verify {name}: {}", detail(.problem))]
     NotProven { name: String, problem: Problem },
-    #[error("the authority offers no HTTP-01 challenge for {0}")]
-    NoChallenge(String),
+    #[error("the authority offers no {} challenge for {name}", kind.as_str())]
+    NoChallenge { name: String, kind: Challenge },
+    #[error("cannot make the certificate that answers the authority (TLS-ALPN-01)")]
+    Answer(#[source] Option<rustls::Error>),
     #[error("the authority cannot be reached, or does not speak ACME")]
     Exchange(#[source] instant_acme::Error),
     #[error("the authority did not finish in time")]
@@ -55,14 +58,16 @@ impl From<instant_acme::Error> for AcmeError {
 
 impl AcmeError {
     /// Returns the operator's remedy, where the error does not say it.
-    pub(super) fn advice(&self) -> Option<&'static str> {
+    pub(super) fn advice(&self, challenge: Challenge) -> Option<&'static str> {
         match self {
-            Self::NotProven { problem, .. } | Self::Refused(problem) => of_kind(kind(problem)),
+            Self::NotProven { problem, .. } | Self::Refused(problem) => {
+                of_kind(kind(problem), challenge)
+            }
             Self::Exchange(error) => Some(of_exchange(error)),
             Self::Listen { source, .. } => Some(of_listening(source.kind())),
             Self::Clock { .. } => Some("set the clock of this machine"),
-            Self::NoChallenge(_) => {
-                Some("use an authority that offers HTTP-01, or a certificate in files")
+            Self::NoChallenge { .. } => {
+                Some("set --acme-challenge to another one, or use another authority")
             }
             Self::Folder(error) => of_folder(error),
             Self::Late => Some(
@@ -71,7 +76,7 @@ impl AcmeError {
             ),
             Self::Unusable(_) => Some("use another authority, or a certificate in files"),
             Self::Request(_) => Some("check the hostname and acme-names"),
-            Self::Stopped => None,
+            Self::Answer(_) | Self::Stopped => None,
         }
     }
 
@@ -94,8 +99,16 @@ impl AcmeError {
 }
 
 /// Returns advice for a type of problem (RFC 8555 §6.7).
-fn of_kind(kind: &str) -> Option<&'static str> {
+fn of_kind(kind: &str, challenge: Challenge) -> Option<&'static str> {
     Some(match kind {
+        "connection" | "tls" if challenge == Challenge::TlsAlpn01 => {
+            "let everyone reach port 443 of this name, forward that port to the address of the \
+             API (--http) without ending TLS, and check that its A and AAAA records lead here"
+        }
+        "unauthorized" | "incorrectResponse" if challenge == Challenge::TlsAlpn01 => {
+            "another server answers on port 443 of this name: let its A and AAAA records lead to \
+             this gateway only, and no proxy in front end TLS"
+        }
         "connection" => {
             "let everyone reach port 80 of this name, forward that port to the address of \
              acme-http, and check that its A and AAAA records lead here"

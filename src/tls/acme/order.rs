@@ -1,15 +1,16 @@
 //! One attempt: account, order, proof, certificate (RFC 8555 §7).
 
+use aws_lc_rs::digest::{SHA256, digest};
 use instant_acme::{
     Account, AccountCredentials, AuthorizationStatus, ChallengeType, Identifier, NewAccount,
     NewOrder, Order, OrderStatus, RetryPolicy,
 };
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 
-use super::Work;
-use super::challenges::ShownTokens;
+use super::challenges::ShownAnswers;
 use super::failure::AcmeError;
 use super::folder::{self, AcmeFolder, FolderError};
+use super::{Challenge, Work, tls_alpn};
 
 pub(super) struct StoredParts {
     /// The key of the certificate.
@@ -59,7 +60,7 @@ impl Work {
         // The authority may have verified the names before.
         if order.state().status == OrderStatus::Pending {
             let mut shown = self.challenges.show();
-            prove(&mut order, &mut shown).await?;
+            prove(&mut order, self.settings.challenge, &mut shown).await?;
             match order.poll_ready(&policy).await {
                 Ok(OrderStatus::Ready) => {}
                 ended => return Err(unproven(&mut order, ended.err()).await),
@@ -121,7 +122,11 @@ impl Work {
 }
 
 /// Serves the answers, and tells the authority to fetch them.
-async fn prove(order: &mut Order, shown: &mut ShownTokens) -> Result<(), AcmeError> {
+async fn prove(
+    order: &mut Order,
+    kind: Challenge,
+    shown: &mut ShownAnswers,
+) -> Result<(), AcmeError> {
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
         let mut authorization = authorization?;
@@ -129,9 +134,22 @@ async fn prove(order: &mut Order, shown: &mut ShownTokens) -> Result<(), AcmeErr
             continue;
         }
         let name = authorization.identifier().to_string();
-        let mut challenge =
-            authorization.challenge(ChallengeType::Http01).ok_or(AcmeError::NoChallenge(name))?;
-        shown.add(&challenge.token, challenge.key_authorization().as_str());
+        let wanted = match kind {
+            Challenge::Http01 => ChallengeType::Http01,
+            Challenge::TlsAlpn01 => ChallengeType::TlsAlpn01,
+        };
+        let offered = authorization.challenge(wanted);
+        let no_challenge = || AcmeError::NoChallenge { name: name.clone(), kind };
+        let mut challenge = offered.ok_or_else(no_challenge)?;
+        let authorization = challenge.key_authorization();
+        match kind {
+            Challenge::Http01 => shown.add(&challenge.token, authorization.as_str()),
+            Challenge::TlsAlpn01 => {
+                let digest = digest(&SHA256, authorization.as_str().as_bytes());
+                let digest = digest.as_ref().try_into().map_err(|_| AcmeError::Answer(None))?;
+                shown.add_certificate(&name, tls_alpn::answer(&name, digest)?);
+            }
+        }
         challenge.set_ready().await?;
     }
     Ok(())

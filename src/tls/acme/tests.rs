@@ -22,6 +22,7 @@ fn settings(folder: &Path) -> Settings {
         directory: "https://ca.example:9000/acme/dir".parse().unwrap(),
         contact: Vec::new(),
         names: vec![DomainName::parse("mx.example").unwrap()],
+        challenge: Challenge::Http01,
         http: "127.0.0.1:0".parse().unwrap(),
         folder: folder.join("acme"),
         ca_file: None,
@@ -128,7 +129,7 @@ fn a_damaged_key_is_named_and_left_alone() {
     std::fs::write(settings.folder.join("key.pem"), "what is this?").unwrap();
     let error = AcmeError::from(AcmeFolder::open(&settings).err().unwrap());
     assert!(error.to_string().contains("key.pem"), "{error}");
-    assert!(error.advice().unwrap().contains("remove the file"));
+    assert!(error.advice(Challenge::Http01).unwrap().contains("remove the file"));
     assert_eq!(std::fs::read(settings.folder.join("key.pem")).unwrap(), b"what is this?");
 }
 
@@ -264,7 +265,7 @@ async fn an_authority_without_tls_is_not_spoken_to() {
     let url = format!("http://{}/dir", listener.local_addr().unwrap());
     work.settings.directory = url.parse().unwrap();
     let error = work.attempt(0, &accept).await.unwrap_err();
-    assert!(error.advice().unwrap().contains("URLs are all https"));
+    assert!(error.advice(Challenge::Http01).unwrap().contains("URLs are all https"));
     let causes = std::error::Error::source(&error).unwrap().to_string();
     assert!(causes.contains("not https"), "{causes}");
     // Noted before the authority was asked.

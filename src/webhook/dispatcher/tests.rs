@@ -16,6 +16,7 @@ use crate::egress::signature;
 use crate::metrics::Metrics;
 use crate::rules::Rules;
 use crate::testkit::receiver::{Received, Receiver, Reply};
+use crate::traces::Traces;
 use crate::webhook::sample;
 
 use self::memory::{Hands, Memory};
@@ -65,6 +66,7 @@ impl Scene {
             links,
             rules: Arc::clone(&self.rules),
             metrics: Metrics::default(),
+            traces: Traces::default(),
         };
         Dispatcher::new(Arc::clone(&self.queue), sender, self.bell.clone())
     }

@@ -57,7 +57,9 @@ async fn a_domain_belongs_to_one_account_until_nothing_uses_it(kind: Kind) {
     let (mine, theirs) = (scene.organization.id, scene.reseller.id);
     let domain = domain("new.example");
     assert_eq!(domain_owner(store, &domain).await, None);
+    assert!(!store.has_domain(&domain).await.unwrap());
     assert_eq!(store.claim_domain(&domain, mine, by(at(0))).await.unwrap(), mine);
+    assert!(store.has_domain(&domain).await.unwrap());
     assert_eq!(store.claim_domain(&domain, theirs, by(at(0))).await.unwrap(), mine);
     assert_eq!(domain_owner(store, &domain).await, Some(mine));
     assert!(store.domains(None).await.unwrap().contains(&held("new.example", mine, None)));

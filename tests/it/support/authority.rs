@@ -105,12 +105,18 @@ fn named(subject: &str, names: Vec<String>) -> CertificateParams {
 
 /// A client's side of TLS that takes any certificate, as most senders of mail do.
 pub fn opportunistic() -> TlsConnector {
-    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+    offering(&[])
+}
+
+/// A client's side of TLS that takes any certificate, and offers these protocols (ALPN).
+pub fn offering(protocols: &[&str]) -> TlsConnector {
+    let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Anybody))
         .with_no_client_auth();
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     TlsConnector::from(Arc::new(config))
 }
 

@@ -1,6 +1,8 @@
 //! The path of a message up to what is known of it, without a server: scanned, authenticated over
 //! a DNS server of its own, summarised.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use gatepost::app::intake::{Examination, examine};
 use gatepost::domain::clock::Timestamp;
@@ -47,6 +49,7 @@ impl Examiner {
             reverse_path: String::new(),
             recipients: Vec::new(),
             smtputf8: true,
+            open_for: Duration::ZERO,
             posted: None,
         };
         let now = Timestamp::from_millis(NOW * 1000);

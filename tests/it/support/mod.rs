@@ -319,6 +319,8 @@ fn settings(location: &Location, rules: Rules, dns: SocketAddr) -> Settings {
         trusted_proxy: Vec::new(),
         cors_origin: Vec::new(),
         console: true,
+        mta_sts: None,
+        otlp: None,
     }
 }
 

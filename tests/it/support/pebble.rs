@@ -70,6 +70,8 @@ pub struct Pebble {
     pub door: Door,
     /// Where it looks for answers, instead of at port 80.
     pub port_80: Door,
+    /// Where it looks for certificates, instead of at port 443.
+    pub port_443: Door,
     dns: SocketAddr,
     life: u64,
     folder: TempDir,
@@ -91,7 +93,8 @@ impl Pebble {
         let folder = tempfile::tempdir().unwrap();
         make_certificates(folder.path());
         let (door, port_80) = (Door::new().await, Door::new().await);
-        Self { door, port_80, dns, life, folder, running: None }
+        let port_443 = Door::new().await;
+        Self { door, port_80, port_443, dns, life, folder, running: None }
     }
 
     pub async fn start(dns: SocketAddr, life: u64) -> Self {
@@ -110,7 +113,7 @@ impl Pebble {
             "certificate": path("server.pem"),
             "privateKey": path("server.key"),
             "httpPort": self.port_80.address.port(),
-            "tlsPort": 1,
+            "tlsPort": self.port_443.address.port(),
             "certificateValidityPeriod": self.life,
         }});
         std::fs::write(path("config.json"), config.to_string()).unwrap();

@@ -1,5 +1,7 @@
 //! The open transaction: sender, recipients, and whether a message may follow (RFC 5321 §3.3).
 
+use std::time::Duration;
+
 use crate::domain::ports::{Client, Envelope, IntakeReply, Recipient};
 use crate::domain::reason::Reason;
 
@@ -89,6 +91,7 @@ impl Transaction {
             recipients: self.recipients,
             smtputf8: self.smtputf8,
             posted: None,
+            open_for: Duration::ZERO,
         }
     }
 }
