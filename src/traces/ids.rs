@@ -36,8 +36,8 @@ impl TraceId {
         format!("00-{trace}-{span:016x}-{:02x}", u8::from(sampled))
     }
 
-    /// The last 56 bits, in which a sampler expects chance (W3C Trace Context level 2, §4.2.2.5).
-    /// Of a UUIDv7 they are random.
+    /// Returns the last 56 bits, in which a sampler expects chance (W3C Trace Context level 2,
+    /// §4.2.2.5): those of a UUIDv7 are random.
     const fn chance(self) -> u64 {
         let [.., a, b, c, d, e, f, g] = *self.0.as_bytes();
         u64::from_be_bytes([0, a, b, c, d, e, f, g])

@@ -297,7 +297,7 @@ async fn a_collector_that_is_busy_is_asked_again_and_one_that_refuses_is_not() {
     assert_eq!(requests[0].body, requests[1].body);
     assert_eq!(counted(&gateway, "failed").await, 0);
 
-    // What it refuses in part is counted; its own word is a protobuf, of which this has no NUL.
+    // Spans that it refuses are counted. Its answer is a protobuf, which here happens to be text.
     let partial_success = ExportTracePartialSuccess { rejected_spans: 3, ..Default::default() };
     let partly = ExportTraceServiceResponse { partial_success: Some(partial_success) };
     collector
