@@ -139,7 +139,8 @@ impl Running {
 
 /// Starts a server on an existing store, with sockets of its own.
 pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> {
-    start_on(Sockets::default(), settings, mint).await
+    // Boxed, as it holds every part at once: else the stack of each caller would be as large.
+    Box::pin(start_on(Sockets::default(), settings, mint)).await
 }
 
 /// Starts a server on an existing store. `sockets` take the places of its own. When this returns,

@@ -112,7 +112,9 @@ fn ready(running: &Running, json: bool) -> String {
 async fn start(options: ServeOptions, sockets: Sockets) -> Result<Running, Failure> {
     let settings = settings(options).await?;
     let named = NamedSettings::of(&settings);
-    run::start_on(sockets, settings, run::system_mint()).await.map_err(|error| named.explain(error))
+    Box::pin(run::start_on(sockets, settings, run::system_mint()))
+        .await
+        .map_err(|error| named.explain(error))
 }
 
 fn paths(CertificateFiles { chain, key }: CertificateFiles) -> Paths {
