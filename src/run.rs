@@ -12,6 +12,7 @@ use tokio::runtime::Handle;
 use crate::app::agents::Agents;
 use crate::app::audit::AuditLog;
 use crate::app::delivery::{EventLog, Heartbeat};
+use crate::app::doctor::domain_checks::{DomainChecks, ThisServer};
 use crate::app::intake::Gateway;
 use crate::app::intake::preview::Preview;
 use crate::app::intake::reception::Reception;
@@ -217,6 +218,15 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let erasures = Erasures::new(store.clone(), mint.clock().clone(), &rules.retention);
     let parts = Parts { load: Arc::clone(&incoming.state.load), certificates: tls.ends.clone() };
     let system = System::new(metrics, stores.requests.clone(), mint.clock().clone(), parts);
+    let server = ThisServer {
+        hostname: hostname.clone(),
+        port: incoming.smtp.port(),
+        certificate: tls.shown(),
+        expiry_warning: rules.smtp.tls.expiry_warning(),
+    };
+    let (dns, within) = (Arc::clone(&tenants_dns), access.domains.lookup());
+    let domain_checks =
+        DomainChecks::new(stores.requests.clone(), dns, mint.clock().clone(), server, within);
     let shared = SharedUseCases {
         preview,
         reception,
@@ -227,6 +237,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
         links,
         dns: tenants_dns,
         system: system.clone(),
+        domain_checks,
     };
     let readiness = readiness::checks(&store, mint.clock(), incoming.state, shutdown.clone());
     let api_rules = ApiRules { access: Arc::clone(&access), webhooks, apps: Arc::new(rules.apps) };

@@ -46,6 +46,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use self::global_args::GlobalArgs;
+use crate::domain::causes::with_causes;
 
 /// An error that ends a command; printed with all its causes.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -199,21 +200,6 @@ async fn run_command(Arguments { global, command }: Arguments) -> Result<ExitCod
         Command::Completions(command) => command.run(),
         Command::Man(command) => command.run(&global),
     }
-}
-
-/// Returns the error with its causes, skipping repeated texts.
-fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let next = error.to_string();
-        if !text.contains(&next) {
-            text.push_str(": ");
-            text.push_str(&next);
-        }
-        cause = error.source();
-    }
-    text
 }
 
 /// Prints a line of the result.

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::{RunError, TlsSettings};
+use crate::app::doctor::domain_checks::ShownCertificate;
 use crate::app::system::CertificateEnd;
 use crate::domain::clock::Clock;
 use crate::domain::domain_name::DomainName;
@@ -90,6 +91,12 @@ impl Tls {
         acme.install_stored(install).await;
         self.acme = Some(acme);
         Ok(())
+    }
+
+    /// How to read the certificate that SMTP clients are shown.
+    pub(super) fn shown(&self) -> ShownCertificate {
+        let certificates = self.certificates.clone();
+        Arc::new(move || certificates.current().certificate().clone())
     }
 
     /// Follows the files, and renews the authority's certificate, until the soft stop.
