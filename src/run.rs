@@ -57,6 +57,7 @@ mod vault;
 use self::api::{ApiRules, SharedUseCases};
 use self::incoming::{Incoming, SmtpSettings};
 pub use self::settings::{RunError, Settings, TlsSettings};
+pub use self::tls::{OwnCertificate, own_certificates};
 use self::threads::Threads;
 use self::tls::Tls;
 pub use self::vault::{VaultFileError, read_secrets_key, secrets_key_file};
@@ -135,10 +136,9 @@ impl Running {
     reason = "the one list of all parts, in the order of their making"
 )]
 pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> {
-    let own_hosts = settings.own_hosts();
+    let (own_hosts, secure) = (settings.own_hosts(), settings.is_secure());
     let (rules, dns, proxies) = (settings.rules, settings.dns, settings.trusted_proxy);
     let (place, hostname) = (settings.place, settings.hostname);
-    let is_public_https = settings.public_url.as_ref().is_some_and(|url| url.scheme() == "https");
     let shutdown = Shutdown::default();
     let opened = open(&place, &rules, &mint, settings.start_patience).await?;
     let Opened { serving, stores, threads } = opened;
@@ -276,7 +276,6 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let stop = shutdown.clone();
     let following = async move { events.run(stop.soft()).await };
     shutdown.spawn_on(&running.threads.streams(), following);
-    let secure = tls.https.is_some() || is_public_https;
     let console = || console::router(Console::new(Arc::clone(&api), secure));
     let console = settings.console.then(console);
     let router = http::router(Arc::clone(&api), console);

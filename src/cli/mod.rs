@@ -1,8 +1,8 @@
 //! The command line: one file per subcommand (contract §7).
 //!
-//! Commands act as the operator, directly on the store. Only `demo`, `dev`, `send`, `serve` and
-//! `check` (for DNS) use the network, apart from a PostgreSQL or S3 store. Exit codes: 0 success, 1
-//! failure, 2 usage. Results go to standard output, everything else to standard error.
+//! Commands act as the operator, directly on the store. Only `demo`, `dev`, `doctor`, `send`,
+//! `serve` and `check` (for DNS) use the network, apart from a PostgreSQL or S3 store. Exit codes: 0
+//! success, 1 failure, 2 usage. Results go to standard output, everything else to standard error.
 
 #![expect(clippy::print_stderr, reason = "talking is what this room does")]
 
@@ -15,6 +15,7 @@ mod check_store;
 mod console;
 mod demo;
 mod dev;
+mod doctor;
 mod domain;
 mod environment;
 mod events;
@@ -70,6 +71,8 @@ enum Command {
     Dev(dev::Dev),
     /// Take mail in over SMTP and serve the HTTP API
     Serve(Box<serve::Serve>),
+    /// Check settings, files, ports, database, DNS and certificates, and say what to do
+    Doctor(Box<doctor::Doctor>),
     /// Create the store, the partner account and its first key
     Init(init::Init),
     /// Bring the store to this version, as `serve` does when it starts
@@ -124,7 +127,7 @@ fn hide(command: clap::Command, all: &[Arg]) -> clap::Command {
     let has_no_result = ["demo", "dev", "serve", "completions"].contains(&name);
     let is_hidden = |argument: &&Arg| match argument.get_long().unwrap_or_default() {
         "json" => has_no_result,
-        long if long.starts_with("s3-") => name != "serve",
+        long if long.starts_with("s3-") => !["doctor", "serve"].contains(&name),
         _ => has_no_store,
     };
     let is_new =
@@ -180,6 +183,7 @@ async fn run_command(Arguments { global, command }: Arguments) -> Result<ExitCod
         Command::Demo(command) => command.run().await,
         Command::Dev(command) => command.run(&global).await,
         Command::Serve(command) => command.run(&global).await,
+        Command::Doctor(command) => command.run(&global).await,
         Command::Init(command) => command.run(&global).await,
         Command::Migrate(command) => command.run(&global).await,
         Command::Backup(command) => command.run(&global).await,

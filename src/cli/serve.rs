@@ -1,6 +1,6 @@
 //! `gatepost serve`: receives mail and serves the API until stopped.
 
-mod start_errors;
+pub(super) mod start_errors;
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use self::start_errors::NamedSettings;
 use super::global_args::{GlobalArgs, place};
-use super::{Failure, say};
+use super::{Failure, doctor, say};
 use crate::config::{CertificateFiles, ServeOptions};
 use crate::domain::domain_name::DomainName;
 use crate::run::{self, FrontEnd, Running, Settings, TlsSettings};
@@ -33,10 +33,16 @@ pub(super) struct Serve {
     /// Levels by room, such as warn,gatepost::smtp=debug; goes before the level
     #[arg(long, env = telemetry::VARIABLE, value_name = "FILTER")]
     log_filter: Option<String>,
+    /// Check everything that a start needs, as `gatepost doctor` does, and start nothing
+    #[arg(long)]
+    check: bool,
 }
 
 impl Serve {
     pub(super) async fn run(self, global: &GlobalArgs) -> Result<ExitCode, Failure> {
+        if self.check {
+            return doctor::before_start(&global.store, self.options).await;
+        }
         telemetry::init_by(self.log_filter.as_deref(), self.log_level.as_deref(), self.log_json)?;
         let options = global.store.with(self.options)?;
         let grace = options.grace();
@@ -124,7 +130,8 @@ async fn acme(
     }))
 }
 
-async fn settings(options: ServeOptions) -> Result<Settings, Failure> {
+/// Reads the settings of a server.
+pub(super) async fn settings(options: ServeOptions) -> Result<Settings, Failure> {
     let (hostname, place) = (options.hostname()?, place(&options)?);
     let front_end = front_end(&options);
     if front_end != FrontEnd::Ours && options.smtps.is_some() {

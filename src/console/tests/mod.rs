@@ -8,6 +8,7 @@ mod message;
 mod places;
 mod rights;
 mod session;
+mod setup;
 mod system;
 
 use url::form_urlencoded::Serializer;

@@ -13,6 +13,7 @@ mod computers;
 mod deliveries;
 mod described;
 mod docs;
+mod domain_check;
 mod domains;
 mod erasure;
 mod events;
