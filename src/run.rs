@@ -60,7 +60,7 @@ pub use self::settings::{RunError, Settings, TlsSettings};
 pub use self::tls::{OwnCertificate, own_certificates};
 use self::threads::Threads;
 use self::tls::Tls;
-pub use self::vault::{VaultFileError, read_secrets_key, secrets_key_file};
+pub use self::vault::{VaultFileError, check_secrets, read_secrets_key, secrets_key_file};
 pub use crate::smtp::FrontEnd;
 
 /// Ends by [`Self::stop`]: if it is dropped instead, mail and deliveries go on.

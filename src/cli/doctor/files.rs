@@ -12,7 +12,7 @@ use crate::domain::causes::with_causes;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::Mint;
 use crate::run::{self, Settings};
-use crate::store::Location;
+use crate::store::{Location, Store};
 
 /// Rights of the group and of others.
 const OTHERS: u32 = 0o077;
@@ -91,12 +91,28 @@ fn of_secrets(settings: &Settings, mint: &Mint) -> Option<Check> {
     let path = run::secrets_key_file(settings.secrets_key.as_deref(), &settings.place)?;
     let topic = Check::of(CheckSubject::Files, path.display().to_string());
     if settings.secrets_key.is_none() && !path.exists() {
-        return Some(topic.skipped("there is none yet: the first start makes it"));
+        return Some(topic.skipped("there is none yet; the first start makes one"));
     }
     Some(match run::read_secrets_key(&path, mint) {
         Err(error) => topic.failure(with_causes(&error), "a start would fail: correct the file"),
         Ok(_) => of_key(&path),
     })
+}
+
+/// Checks whether the keys open all secrets of the store; nothing is said if they do.
+pub(super) async fn of_sealed(settings: &Settings, store: &Store, mint: &Mint) -> Vec<Check> {
+    let path = run::secrets_key_file(settings.secrets_key.as_deref(), &settings.place);
+    let path = path.map_or_else(String::new, |path| path.display().to_string());
+    let topic = Check::of(CheckSubject::Files, path);
+    let named = settings.secrets_key.as_deref();
+    match run::check_secrets(named, &settings.place, store, mint).await {
+        Ok(true) => Vec::new(),
+        Ok(false) => vec![topic.failure(
+            "the store holds secrets of relays, apps or computers that none of the keys opens",
+            "add the key that sealed them to the file of --secrets-key-file",
+        )],
+        Err(error) => vec![topic.failure(with_causes(&error), "a start would fail")],
+    }
 }
 
 /// Checks a file with a private key.

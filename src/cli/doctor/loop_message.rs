@@ -34,7 +34,7 @@ const NAME: &str = "gatepost-doctor";
 /// The folder of the key in that of the embedded store.
 const FOLDER: &str = "doctor";
 /// Longest wait for the replies: verification has its own, shorter limit.
-const REPLIES: Duration = Duration::from_secs(60);
+const REPLIES: Duration = Duration::from_secs(45);
 /// Longest wait for the first attempt of each webhook.
 const DELIVERY: Duration = Duration::from_secs(20);
 /// Pause between two looks at the deliveries.

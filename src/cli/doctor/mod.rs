@@ -2,7 +2,8 @@
 //! server, or before there is one.
 //!
 //! `files`, `ports` and `loop_message` check what only the command line sees; the others are those of
-//! `app::doctor`. Checks that wait do so beside each other, and the whole ends within a minute or two.
+//! `app::doctor`. Checks that wait do so beside each other, and the whole ends within about two
+//! minutes.
 
 mod files;
 mod loop_message;
@@ -33,13 +34,13 @@ use crate::domain::id::Mint;
 use crate::egress::certificate::Certificate;
 use crate::egress::guard::Guard;
 use crate::run::{self, Settings};
-use crate::store::Store;
+use crate::store::{Serving, Store, StoreError};
 use crate::verify::Servers;
 
 /// Longest wait for one look-up, connection or greeting.
 const WITHIN: Duration = Duration::from_secs(8);
 /// Longest wait for all checks of one subject: a look-up may follow another.
-const OF_ONE_SUBJECT: Duration = Duration::from_secs(40);
+const OF_ONE_SUBJECT: Duration = Duration::from_secs(30);
 /// Most domains that are checked at the same time.
 const DOMAINS_AT_ONCE: usize = 8;
 /// Most domains of the store that are checked.
@@ -87,11 +88,14 @@ impl Doctor {
             Opened::of(&settings, &mint),
             ports::look(&settings)
         );
-        report.show(opened.check(&settings, &mint, &listeners).await)?;
-        report.show(listeners.checks.clone())?;
         let shown = listeners.certificate.clone().or_else(|| opened.certificate("smtp"));
-        let domains = opened.domains(domains).await;
-        report.show(of_domains(&settings, &mint, domains, shown).await)?;
+        let (general, of_domains) = tokio::join!(
+            opened.check(&settings, &mint, &listeners),
+            async { of_domains(&settings, &mint, opened.domains(domains).await, shown).await },
+        );
+        for checks in [general, listeners.checks.clone(), of_domains] {
+            report.show(checks)?;
+        }
         match (&message, &opened.store) {
             (Some(message), Some(store)) => {
                 report.show(message.send(&settings, store, &mint).await)?;
@@ -118,6 +122,12 @@ pub(super) async fn before_start(
         Err(failure) => return Ok(cannot_begin(&failure)),
     };
     let (mint, mut report) = (run::system_mint(), Report::new(false));
+    // Released at once: a server that starts meanwhile needs it.
+    if let Err(error @ StoreError::Served { .. }) =
+        Serving::begin(&settings.place.database, mint.clock().now()).map(drop)
+    {
+        report.show(vec![database::unopened(&settings.place.database.to_string(), &error)])?;
+    }
     let opened = Opened::of(&settings, &mint).await;
     report.show(opened.check(&settings, &mint, &Listeners::default()).await)?;
     opened.close().await;
@@ -176,7 +186,7 @@ impl Opened {
         let dns = settings.dns.clone().map_or(Servers::System, Servers::Given);
         let of_store = async {
             let Some(store) = &self.store else { return Vec::new() };
-            let (database, space, originals) = tokio::join!(
+            let (database, space, originals, secrets) = tokio::join!(
                 in_time(CheckSubject::Database, async {
                     database::check(store, &location, &rules.store.connections, clock).await
                 }),
@@ -184,8 +194,9 @@ impl Opened {
                     vec![originals::space(store, rules.smtp.space.min_free_bytes).await]
                 }),
                 in_time(CheckSubject::Originals, async { vec![originals::check(store).await] }),
+                in_time(CheckSubject::Files, files::of_sealed(settings, store, mint)),
             );
-            [database, space, originals].concat()
+            [secrets, database, space, originals].concat()
         };
         let asking =
             in_time(CheckSubject::Resolver, resolvers::check(dns, mint, WITHIN));
@@ -222,7 +233,9 @@ impl Opened {
     async fn domains(&self, named: Vec<DomainName>) -> Vec<DomainName> {
         match &self.store {
             Some(store) if named.is_empty() => {
-                let held = store.domains(None).await.unwrap_or_default();
+                let held = timeout(WITHIN, store.domains(None)).await;
+                // A store that fails is told by its own check.
+                let held = held.ok().and_then(Result::ok).unwrap_or_default();
                 let mut held: Vec<_> = held.into_iter().map(|one| one.domain).collect();
                 held.dedup();
                 held
