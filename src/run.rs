@@ -57,9 +57,9 @@ mod vault;
 use self::api::{ApiRules, SharedUseCases};
 use self::incoming::{Incoming, SmtpSettings};
 pub use self::settings::{RunError, Settings, TlsSettings};
-pub use self::tls::{OwnCertificate, own_certificates};
 use self::threads::Threads;
 use self::tls::Tls;
+pub use self::tls::{OwnCertificate, own_certificates};
 pub use self::vault::{VaultFileError, check_secrets, read_secrets_key, secrets_key_file};
 pub use crate::smtp::FrontEnd;
 

@@ -78,7 +78,7 @@ impl From<TenancyError> for Problem {
         let code = match error {
             E::Store(error) => return error.into(),
             E::Dns { .. } => {
-                let cause = error.source().map(|cause| with_causes(cause));
+                let cause = error.source().map(with_causes);
                 return Self { cause, ..Self::new(Code::Unavailable, error.to_string()) };
             }
             E::Name | E::ExternalId | E::AccountTooLarge { .. } | E::Root(_) | E::Parent { .. }

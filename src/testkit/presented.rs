@@ -50,15 +50,23 @@ pub async fn smtp(server: SocketAddr, opening: Opening) -> io::Result<Greeting> 
     }
     let mut session = Connection::over(stream);
     let banner = session.reply().await?;
-    let offered = match banner.starts_with("220") {
-        true => session.command("EHLO localhost").await?,
-        false => String::new(),
+    // Whoever greets otherwise may break off: the banner is enough to know that.
+    let certificate = match banner.starts_with("220") {
+        true => starttls(session).await.unwrap_or_default(),
+        false => None,
     };
-    if !offered.contains("STARTTLS") || !session.command("STARTTLS").await?.starts_with("220") {
-        return Ok(Greeting { banner, certificate: None });
-    }
-    let (_, certificate) = encrypt(session.into_stream()).await?;
     Ok(Greeting { banner, certificate })
+}
+
+/// Returns the certificate that the server shows after STARTTLS; None if it offers none.
+async fn starttls(
+    mut session: Connection<TcpStream>,
+) -> io::Result<Option<CertificateDer<'static>>> {
+    let offered = session.command("EHLO localhost").await?;
+    if !offered.contains("STARTTLS") || !session.command("STARTTLS").await?.starts_with("220") {
+        return Ok(None);
+    }
+    Ok(encrypt(session.into_stream()).await?.1)
 }
 
 /// Gets a page without a key.

@@ -77,7 +77,11 @@ impl Authenticator {
                 let hex = tlsa.cert_data.iter().map(|octet| format!("{octet:02x}"));
                 let hex: String = hex.collect();
                 let usage = u8::from(tlsa.cert_usage);
-                Some(format!("{usage} {} {} {hex}", u8::from(tlsa.selector), u8::from(tlsa.matching)))
+                Some(format!(
+                    "{usage} {} {} {hex}",
+                    u8::from(tlsa.selector),
+                    u8::from(tlsa.matching)
+                ))
             }
             _ => None,
         });

@@ -199,8 +199,7 @@ impl LoneServer {
     ) -> Result<MessageAuthenticator, VerifyError> {
         let mut server = self.0.clone();
         if way == Way::Udp {
-            let is_udp =
-                |one: &ConnectionConfig| matches!(one.protocol, ProtocolConfig::Udp);
+            let is_udp = |one: &ConnectionConfig| matches!(one.protocol, ProtocolConfig::Udp);
             server.connections.retain(is_udp);
         }
         over(vec![server], (within, 0))

@@ -35,9 +35,8 @@ struct Said {
 impl Said {
     /// The check of this kind about something with these words in it.
     fn row(&self, kind: &str, about: &str) -> &Value {
-        let is_it = |row: &&Value| {
-            row["check"] == kind && row["about"].as_str().unwrap().contains(about)
-        };
+        let is_it =
+            |row: &&Value| row["check"] == kind && row["about"].as_str().unwrap().contains(about);
         let row = self.checks.iter().find(is_it);
         row.unwrap_or_else(|| panic!("no {kind} of {about}: {:#?}", self.checks))
     }
@@ -56,9 +55,8 @@ impl Said {
 /// Runs the command with its result as JSON.
 async fn doctor(folder: &Path, arguments: &[&str]) -> Said {
     let output = gatepost(folder, &[&["doctor", "--json"], arguments].concat()).await;
-    let all: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
-        panic!("{error}: {}", String::from_utf8_lossy(&output.stderr))
-    });
+    let all: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
     let checks = all["checks"].as_array().unwrap().clone();
     let of = |result: &str| checks.iter().filter(|row| row["result"] == result).count();
     assert_eq!(all["failures"], of("failure"));
@@ -122,8 +120,9 @@ impl Ward {
             Location::Folder(data) => ["--data".to_owned(), data.display().to_string()],
             Location::Postgres(url) => ["--database-url".to_owned(), url.expose().to_owned()],
         };
-        let own = ["--hostname", HOST, "--dns", &dns, "--smtp", &smtp, "--http", &http];
-        let own = [&own[..], &[store[0].as_str(), store[1].as_str()]].concat();
+        let own = ["--hostname", HOST, "--dns", &dns, "--http", &http];
+        let smtp = if more.contains(&"--smtp") { &[][..] } else { &["--smtp", &smtp] };
+        let own = [&own[..], &[store[0].as_str(), store[1].as_str()], smtp].concat();
         doctor(self.folder.path(), &[&own, more].concat()).await
     }
 }
@@ -236,13 +235,22 @@ async fn before_the_first_start_it_says_what_a_start_will_find() {
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
     let own = ["--data", &data, "--hostname", HOST, "--dns", &dns];
     let run = async |more: &[&str]| doctor(ward.folder.path(), &[&own, more].concat()).await;
-    let said = run(&["--smtp", &address, "--http", &free, "--metrics", "192.0.2.1:1"]).await;
+    let said = run(&["--smtp", &address, "--http", &free]).await;
     said.expect(("port", "--smtp "), "failure", &["greets: 220 other.example", "choose another"]);
     said.expect(("port", "--http "), "ok", &["nobody listens there, and a start can"]);
     let said = run(&["--smtp", &free, "--http", &address]).await;
     said.expect(("port", "--http "), "failure", &["another program answers", "choose another"]);
-    let said = run(&["--smtp", &free, "--http", "0.0.0.0:0", "--trusted-proxy", "127.0.0.0/8",
-        "--egress-allow", "169.254.0.0/16"]).await;
+    let said = run(&[
+        "--smtp",
+        &free,
+        "--http",
+        "0.0.0.0:0",
+        "--trusted-proxy",
+        "127.0.0.0/8",
+        "--egress-allow",
+        "169.254.0.0/16",
+    ])
+    .await;
     said.expect(("port", "--smtp "), "skipped", &["PROXY header"]);
     said.expect(("settings", ""), "warning", &["keys cross the network in clear"]);
     said.expect(("egress", ""), "warning", &["169.254.169.254", "your own receivers"]);
@@ -280,7 +288,11 @@ async fn files_that_others_may_read_and_clocks_that_go_back_are_told() {
     assert_eq!(said.code, Some(1));
     said.expect(("files", "store"), "warning", &["other users", "chmod 700"]);
     said.expect(("files", "key.pem"), "warning", &["other users", "chmod 600"]);
-    said.expect(("files", "secrets.key"), "failure", &["line 1 is not a key", "a start would fail"]);
+    said.expect(
+        ("files", "secrets.key"),
+        "failure",
+        &["line 1 is not a key", "a start would fail"],
+    );
     said.expect(("clock", ""), "warning", &["were changed at 2191-", "set the clock"]);
     said.expect(("certificate", "smtp"), "warning", &["it is not for mx.agents.example"]);
     let http = ["--http-tls-cert", &chain, "--http-tls-key", &key];
@@ -317,7 +329,10 @@ async fn settings_that_cannot_be_read_end_it_before_it_begins() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("failure  database     "), "{text}");
-    assert!(text.contains("\n                      make the store with `gatepost init`\n"), "{text}");
+    assert!(
+        text.contains("\n                      make the store with `gatepost init`\n"),
+        "{text}"
+    );
     let arguments = [&["serve", "--check"][..], &own, &["--data", &data]].concat();
     let output = gatepost(ward.folder.path(), &arguments).await;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -361,7 +376,9 @@ async fn a_test_message_goes_all_the_way_once_its_key_is_published() {
     let said = ward.doctor(Some(&server), &other).await;
     said.expect(("message", AGENT), "ok", &["an unsigned message was refused"]);
     let said = ward.doctor(Some(&server), &["--send-test", "nobody@agents.example"]).await;
-    said.expect(("message", "nobody@"), "failure", &["unknown_recipient"]);
+    said.expect(("message", "nobody@"), "failure", &[]);
+    let detail = said.row("message", "nobody@")["detail"].as_str().unwrap();
+    assert!(detail.contains("550 5.1.1") || detail.contains("unknown_recipient"), "{detail}");
     let smtp = server.smtp.to_string();
     assert_eq!(server.terminate().await, 0);
     let said = ward.doctor(None, &[&test[..], &["--smtp", &smtp]].concat()).await;
@@ -380,7 +397,7 @@ async fn a_postgres_is_asked_how_it_is_set_up() {
     }
     ward.site.finish().await;
 
-    let cluster = tokio::task::spawn_blocking(|| postgres::start(&["max_connections=40"]));
+    let cluster = tokio::task::spawn_blocking(|| postgres::start(&[]));
     let cluster = cluster.await.unwrap();
     let location = Location::parse(None, Some(&cluster.url)).unwrap();
     let ward = Ward::at(tempfile::tempdir().unwrap(), location).await;
@@ -395,7 +412,8 @@ async fn a_postgres_is_asked_how_it_is_set_up() {
                   GRANT ALL ON ALL TABLES IN SCHEMA public TO guest;
                   GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO guest;
                   REVOKE INSERT ON members FROM guest;
-                  CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0";
+                  CREATE DATABASE latin ENCODING 'LATIN1' LOCALE_PROVIDER libc LOCALE 'C'
+                      TEMPLATE template0";
     for statement in grants.split(';') {
         admin.execute(AssertSqlSafe(statement.to_owned())).await.unwrap();
     }
@@ -403,7 +421,8 @@ async fn a_postgres_is_asked_how_it_is_set_up() {
     let own = ["--hostname", HOST, "--smtp", "127.0.0.1:0", "--http", "127.0.0.1:0"];
     let dns = ward.site.dns.addr().to_string();
     let run = async |url: &str| {
-        doctor(ward.folder.path(), &[&own[..], &["--dns", &dns, "--database-url", url]].concat()).await
+        doctor(ward.folder.path(), &[&own[..], &["--dns", &dns, "--database-url", url]].concat())
+            .await
     };
     let said = run(&guest).await;
     let told: Vec<_> = said.checks.iter().filter(|row| row["check"] == "database").collect();

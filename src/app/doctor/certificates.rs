@@ -50,7 +50,9 @@ pub fn check(
     };
     match lasting(certificate, now, warning) {
         Lasting::Well(until) => topic.ok(format!("{is_for}{until}")),
-        Lasting::Badly(why) if certificate.is_valid(now) => topic.warning(why, "replace it in time"),
+        Lasting::Badly(why) if certificate.is_valid(now) => {
+            topic.warning(why, "replace it in time")
+        }
         Lasting::Badly(why) => topic.failure(why, "install a new certificate"),
     }
 }

@@ -44,12 +44,17 @@ pub async fn check(
         (Ok(DatabaseFacts::Embedded { version }), _) => {
             let detail = format!("SQLite {version}: a transaction was committed");
             let clock = Check::of(CheckSubject::Clock, "");
-            let now = format!("it says {now}; there is no other to compare it with", now = clock_text(after));
+            let now = format!(
+                "it says {now}; there is no other to compare it with",
+                now = clock_text(after)
+            );
             vec![topic().ok(detail), clock.skipped(now)]
         }
         (Ok(DatabaseFacts::Postgres(facts)), Ok(gateways)) => {
-            let mut checks: Vec<Check> =
-                faults(&facts).into_iter().map(|(fault, advice)| topic().failure(fault, advice)).collect();
+            let mut checks: Vec<Check> = faults(&facts)
+                .into_iter()
+                .map(|(fault, advice)| topic().failure(fault, advice))
+                .collect();
             checks.extend(crowd(&facts, gateways, connections).map(|(d, a)| topic().warning(d, a)));
             if checks.is_empty() {
                 let PostgresFacts { version, encoding, isolation, .. } = &facts;
@@ -214,10 +219,14 @@ mod tests {
         assert_eq!(of(1_000_020).tone, Tone::Ok);
         assert_eq!(of(999_000).tone, Tone::Ok);
         let ahead = of(1_005_040);
-        assert_eq!((ahead.tone, &*ahead.detail),
-            (Tone::Warning, "the database's clock is 5 s ahead of this machine's"));
+        assert_eq!(
+            (ahead.tone, &*ahead.detail),
+            (Tone::Warning, "the database's clock is 5 s ahead of this machine's")
+        );
         let behind = of(900_000);
-        assert_eq!((behind.tone, &*behind.detail),
-            (Tone::Failure, "the database's clock is 100 s behind this machine's"));
+        assert_eq!(
+            (behind.tone, &*behind.detail),
+            (Tone::Failure, "the database's clock is 100 s behind this machine's")
+        );
     }
 }

@@ -144,7 +144,8 @@ async fn of_host(
 
 fn addresses(host: &str, found: &Result<Vec<IpAddr>, Unanswered>) -> Check {
     let topic = Check::of(CheckSubject::Address, host);
-    let listed = |list: &[IpAddr]| list.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ");
+    let listed =
+        |list: &[IpAddr]| list.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ");
     match found {
         Err(error) => topic.failure(format!("it cannot be looked up: {error}"), RESOLVERS),
         Ok(found) if found.is_empty() => topic
@@ -185,7 +186,9 @@ fn certificate(host: &str, role: HostRole, facts: &ServerFacts) -> Check {
             format!("the certificate of this server is not for {host}"),
             "install a certificate for this name (--smtp-tls-cert or --acme-names)",
         ),
-        Lasting::Badly(why) => (why, "install a new certificate (--smtp-tls-cert or --acme-directory)"),
+        Lasting::Badly(why) => {
+            (why, "install a new certificate (--smtp-tls-cert or --acme-directory)")
+        }
     };
     // Others do not verify it (RFC 7435).
     match role.has_policy {
@@ -260,7 +263,8 @@ fn mta_sts(domain: &DomainName, found: Result<Vec<Vec<u8>>, Unanswered>) -> (Che
 /// The id of a policy: 1 to 32 letters and digits (RFC 8461 §3.1).
 fn policy_id(record: &str) -> Option<&str> {
     let fields = record.split(';').filter_map(|field| field.split_once('='));
-    let id = fields.map(|(name, value)| (name.trim(), value.trim())).find(|(name, _)| *name == "id");
+    let id =
+        fields.map(|(name, value)| (name.trim(), value.trim())).find(|(name, _)| *name == "id");
     let (_, id) = id?;
     let is_plain = (1..=32).contains(&id.len()) && id.bytes().all(|c| c.is_ascii_alphanumeric());
     is_plain.then_some(id)

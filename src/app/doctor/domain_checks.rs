@@ -45,7 +45,9 @@ pub struct ThisServer {
 
 impl fmt::Debug for DomainChecks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DomainChecks").field("hostname", &self.server.hostname).finish_non_exhaustive()
+        f.debug_struct("DomainChecks")
+            .field("hostname", &self.server.hostname)
+            .finish_non_exhaustive()
     }
 }
 

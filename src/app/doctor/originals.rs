@@ -15,8 +15,11 @@ pub async fn space(store: &Store, least: u64) -> Check {
         Ok(None) => topic.skipped("all mail is stored elsewhere"),
         Err(error) => topic.failure(with_causes(&error), "see that the disk works"),
         Ok(Some(free)) => {
-            let detail =
-                format!("{} MiB are free, and mail is deferred below {} MiB", mib(free), mib(least));
+            let detail = format!(
+                "{} MiB are free, and mail is deferred below {} MiB",
+                mib(free),
+                mib(least)
+            );
             let advice = "make room, or move the data folder to a larger disk";
             match free {
                 free if free < least => topic.failure(detail, advice),

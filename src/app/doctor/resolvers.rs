@@ -38,8 +38,10 @@ fn of_server(report: &ServerReport) -> Check {
     }
     let millis = took.as_millis();
     if report.large == LargeAnswers::OverTcp {
-        let detail = format!("it answers in {millis} ms, but answers above 512 bytes only over TCP");
-        let advice = "let large UDP answers through (EDNS): each large key costs another connection";
+        let detail =
+            format!("it answers in {millis} ms, but answers above 512 bytes only over TCP");
+        let advice =
+            "let large UDP answers through (EDNS): each large key costs another connection";
         return topic.warning(detail, advice);
     }
     if took > SLOW {

@@ -33,7 +33,7 @@ pub(super) fn check(settings: &Settings, mint: &Mint) -> Vec<Check> {
 }
 
 fn of_settings(settings: &Settings) -> Check {
-    let file = Path::new(DEFAULT_FILE).exists().then_some(DEFAULT_FILE).unwrap_or_default();
+    let file = if Path::new(DEFAULT_FILE).exists() { DEFAULT_FILE } else { "" };
     let topic = Check::of(CheckSubject::Settings, file);
     if !settings.is_secure() && !settings.http.ip().is_loopback() {
         return topic.warning(

@@ -35,6 +35,8 @@ const NAME: &str = "gatepost-doctor";
 const FOLDER: &str = "doctor";
 /// Longest wait for the replies: verification has its own, shorter limit.
 const REPLIES: Duration = Duration::from_secs(45);
+/// Longest wait for the record, which may be written behind the reply.
+const RECORD: Duration = Duration::from_secs(8);
 /// Longest wait for the first attempt of each webhook.
 const DELIVERY: Duration = Duration::from_secs(20);
 /// Pause between two looks at the deliveries.
@@ -67,12 +69,7 @@ impl TestMessage {
     }
 
     /// Sends the message, and follows it.
-    pub(super) async fn send(
-        &self,
-        settings: &Settings,
-        store: &Store,
-        mint: &Mint,
-    ) -> Vec<Check> {
+    pub(super) async fn send(&self, settings: &Settings, store: &Store, mint: &Mint) -> Vec<Check> {
         let topic = || Check::of(CheckSubject::Message, self.to.to_string());
         if settings.smtp.port() == 0 || ports::wants_proxy_header(settings, settings.smtp) {
             let detail = "the address of --smtp takes no message from this machine";
@@ -91,7 +88,9 @@ impl TestMessage {
             None => false,
         };
         match &signer {
-            Some(signer) if published => vec![self.send_signed(signer, settings, store, mint).await],
+            Some(signer) if published => {
+                vec![self.send_signed(signer, settings, store, mint).await]
+            }
             _ => {
                 let unsigned = self.send_unsigned(settings, store, mint).await;
                 vec![unsigned, Self::unpublished(topic(), signer.as_ref())]
@@ -112,8 +111,7 @@ impl TestMessage {
             }
             Err(error) => return Err(format!("cannot read {}: {error}", path.display()).into()),
         };
-        let key = Key::from_pem(&pem)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+        let key = Key::from_pem(&pem).map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(Some(Signer::new(key, self.to.domain().as_str(), NAME)))
     }
 
@@ -168,9 +166,8 @@ impl TestMessage {
         };
         match (record.verdict, record.message) {
             (Verdict::Accepted, Some(message)) => follow(topic, message, store).await,
-            (Verdict::Accepted, None) => {
-                topic.failure("it was accepted, and no message is stored", "see the log of the server")
-            }
+            (Verdict::Accepted, None) => topic
+                .failure("it was accepted, and no message is stored", "see the log of the server"),
             (Verdict::Refused(Reason::SenderNotAllowed), _) => topic.warning(
                 format!(
                     "the signature was verified (record {}), and the policy does not list the \
@@ -233,8 +230,16 @@ impl TestMessage {
         let Some(id) = id else { return Err(Untold::WithoutRecord(reply)) };
         let partner = store.accounts(Some(AccountType::Partner)).await?.into_iter().next();
         let Some(partner) = partner else { return Err(Untold::Elsewhere(reply)) };
-        let record = store.intake_record(&Access::of_operator(&partner), id).await?;
-        record.ok_or(Untold::Elsewhere(reply))
+        let scope = Access::of_operator(&partner);
+        let until = Instant::now() + RECORD;
+        loop {
+            match store.intake_record(&scope, id).await? {
+                Some(record) => return Ok(record),
+                None if Instant::now() >= until => return Err(Untold::Elsewhere(reply)),
+                // The server writes records of refusals behind its reply.
+                None => sleep(PAUSE).await,
+            }
+        }
     }
 }
 
@@ -293,9 +298,8 @@ async fn follow(topic: CheckTopic, message: MessageId, store: &Store) -> Check {
             Err(error) => return topic.failure(with_causes(&error), "see that the database runs"),
         };
         if deliveries.is_empty() {
-            return topic.ok(format!(
-                "{stored}; no webhook hears of it, and readers of the events do"
-            ));
+            return topic
+                .ok(format!("{stored}; no webhook hears of it, and readers of the events do"));
         }
         let waiting = deliveries.iter().filter(|one| one.attempts.is_empty()).count();
         if waiting == 0 {

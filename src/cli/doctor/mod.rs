@@ -84,15 +84,13 @@ impl Doctor {
         };
         let mint = run::system_mint();
         let mut report = Report::new(global.json);
-        let (opened, listeners) = tokio::join!(
-            Opened::of(&settings, &mint),
-            ports::look(&settings)
-        );
+        let (opened, listeners) =
+            tokio::join!(Opened::of(&settings, &mint), ports::look(&settings));
         let shown = listeners.certificate.clone().or_else(|| opened.certificate("smtp"));
-        let (general, of_domains) = tokio::join!(
-            opened.check(&settings, &mint, &listeners),
-            async { of_domains(&settings, &mint, opened.domains(domains).await, shown).await },
-        );
+        let (general, of_domains) =
+            tokio::join!(opened.check(&settings, &mint, &listeners), async {
+                of_domains(&settings, &mint, opened.domains(domains).await, shown).await
+            },);
         for checks in [general, listeners.checks.clone(), of_domains] {
             report.show(checks)?;
         }
@@ -116,7 +114,7 @@ pub(super) async fn before_start(
     store: &StoreOptions,
     options: ServeOptions,
 ) -> Result<ExitCode, Failure> {
-    let read = async { Ok::<_, Failure>(serve::settings(store.with(options)?).await?) };
+    let read = async { serve::settings(store.with(options)?).await };
     let settings = match read.await {
         Ok(settings) => settings,
         Err(failure) => return Ok(cannot_begin(&failure)),
@@ -198,8 +196,7 @@ impl Opened {
             );
             [secrets, database, space, originals].concat()
         };
-        let asking =
-            in_time(CheckSubject::Resolver, resolvers::check(dns, mint, WITHIN));
+        let asking = in_time(CheckSubject::Resolver, resolvers::check(dns, mint, WITHIN));
         let (of_store, resolvers) = tokio::join!(of_store, asking);
         let allowed: Vec<_> = settings.egress_allow.iter().map(ToString::to_string).collect();
         let guard = Guard::new(settings.egress_allow.clone(), &rules.webhooks);

@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use super::super::{Failure, paint::Paint, plain, print_json, say};
 use crate::app::doctor::{Check, CheckRecord, Tone};
+use crate::cli::paint::Paint;
+use crate::cli::{Failure, plain, print_json, say};
 
 /// Columns of the first two words of a line.
 const RESULT: usize = 8;

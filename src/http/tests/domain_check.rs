@@ -156,9 +156,12 @@ async fn a_domain_is_checked_for_those_whose_it_is() {
     let status = async |caller: &str, path: &str| house.get(caller, path).await.status;
     let of = |domain: &str| format!("/domain/check?domain={domain}");
     assert_eq!(status("org1", &of(DOMAIN)).await, 200);
-    for (caller, domain) in
-        [("org2", DOMAIN), ("agent1", DOMAIN), ("org1", "nobody.example"), ("org1", "partner.example")]
-    {
+    for (caller, domain) in [
+        ("org2", DOMAIN),
+        ("agent1", DOMAIN),
+        ("org1", "nobody.example"),
+        ("org1", "partner.example"),
+    ] {
         assert_eq!(status(caller, &of(domain)).await, 404, "{caller} {domain}");
     }
     // The domain of an address of the Agent, which an account above has.

@@ -10,7 +10,9 @@ use crate::store::engine::sql::sql;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DatabaseFacts {
     /// The embedded store, by the version of SQLite.
-    Embedded { version: String },
+    Embedded {
+        version: String,
+    },
     Postgres(PostgresFacts),
 }
 
@@ -50,7 +52,7 @@ const SERVER: &str = "SELECT current_setting('server_version') AS version,
             + COALESCE(current_setting('reserved_connections', true), '0')::BIGINT AS reserved,
         CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT) AS clock,
         (SELECT COUNT(*) FROM pg_catalog.pg_class AS ours
-         WHERE ours.relnamespace = current_schema()::regnamespace AND ours.relkind IN ('r', 'p')
+         WHERE ours.relnamespace = current_schema()::text::regnamespace AND ours.relkind IN ('r', 'p')
            AND NOT (has_table_privilege(ours.oid, 'SELECT')
                 AND has_table_privilege(ours.oid, 'INSERT')
                 AND has_table_privilege(ours.oid, 'UPDATE')

@@ -9,9 +9,7 @@ use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::{TimeRange, Timestamp};
 use crate::domain::delivery::{Attempt, State};
 use crate::domain::event::{About, EventName};
-use crate::domain::id::{
-    AccountId, AttemptId, DeliveryId, DestinationId, EventId, MessageId,
-};
+use crate::domain::id::{AccountId, AttemptId, DeliveryId, DestinationId, EventId, MessageId};
 use crate::domain::repeats::LogCause;
 use crate::store::base::Base;
 use crate::store::base::page::Page;
@@ -126,7 +124,7 @@ impl Base {
         const MOST: i64 = 200;
         let rows = sql("SELECT id, event_id, event_number, destination_id, state,
                                next_attempt_at, created_at
-                        FROM deliveries WHERE event_id = $1 ORDER BY id LIMIT $2")
+                        FROM deliveries WHERE event_id = $1 LIMIT $2")
         .bind(message.0)
         .bind(MOST)
         .fetch_all(self.reader())
