@@ -129,7 +129,7 @@ struct DomainCheck {
     line: Option<String>,
 }
 
-/// What mail servers find in the DNS of a domain, and behind it.
+/// Checks the DNS of a domain, and its hosts, as mail servers see them.
 async fn of_domain(visit: &Visit, domain: &str) -> Vec<Check> {
     let asked = visit.on("checkDomain").with("domain", domain);
     match visit.ask::<CheckedDomain>(asked).await {

@@ -50,7 +50,7 @@ pub async fn smtp(server: SocketAddr, opening: Opening) -> io::Result<Greeting> 
     }
     let mut session = Connection::over(stream);
     let banner = session.reply().await?;
-    // Whoever greets otherwise may break off: the banner is enough to know that.
+    // A stranger may break off after its banner, which is enough to know it.
     let certificate = match banner.starts_with("220") {
         true => starttls(session).await.unwrap_or_default(),
         false => None,

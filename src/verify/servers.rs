@@ -1,10 +1,11 @@
-//! What each DNS server does by itself, as `gatepost doctor` asks it: whether it answers, whether it
-//! has answers for names that do not exist, and whether large answers come through.
+//! Asks each DNS server by itself, for `gatepost doctor`: whether it answers, whether it has answers
+//! for names that do not exist, and whether large answers come through.
 
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use mail_auth::MessageAuthenticator;
+use mail_auth::hickory_resolver::proto::op::ResponseCode;
 use mail_auth::hickory_resolver::proto::rr::{Name, RecordType};
 use tokio::time::{Instant, timeout};
 
@@ -56,8 +57,8 @@ async fn report(one: LoneServer, label: &str, within: Duration) -> ServerReport 
         (Ok(any), Ok(udp)) => (any, udp),
         (Err(error), _) | (_, Err(error)) => return failed(error),
     };
-    // RFC 6761 §6.4: nobody has a name below `invalid`. Servers that invent answers often spare it.
-    let names = [format!("{label}.invalid"), format!("gatepost-{label}.com")];
+    // Names below `invalid` would be answered by our own resolver (RFC 6761 §6.4).
+    let names = [format!("gatepost-{label}.com"), format!("gatepost-{label}.org")];
     let began = Instant::now();
     let first = ask(&any, &names[0], RecordType::A, within).await;
     let answered = match &first {
@@ -72,10 +73,10 @@ async fn report(one: LoneServer, label: &str, within: Duration) -> ServerReport 
         ask(&udp, ".", RecordType::DNSKEY, within),
         ask(&any, ".", RecordType::DNSKEY, within),
     );
-    let [invalid, unregistered] = names;
+    let [one, other] = names;
     let invented = match (first, second) {
-        (Outcome::Records(_), _) => Some(invalid),
-        (_, Outcome::Records(_)) => Some(unregistered),
+        (Outcome::Records(_), _) => Some(one),
+        (_, Outcome::Records(_)) => Some(other),
         _ => None,
     };
     let large = match (over_udp, over_any) {
@@ -99,7 +100,11 @@ async fn ask(
         Ok(Err(error)) => resolver::failure(&error).1,
         Ok(Ok(lookup)) => {
             let found = lookup.answers().iter().filter(|record| record.record_type() == kind);
-            Outcome::Records(found.map(|record| record.data.clone()).collect())
+            let found: Vec<_> = found.map(|record| record.data.clone()).collect();
+            match found.is_empty() {
+                true => Outcome::Nothing(ResponseCode::NoError),
+                false => Outcome::Records(found),
+            }
         }
     }
 }

@@ -11,7 +11,7 @@ const SKEW: i64 = 2_000;
 /// In milliseconds: signatures and certificates are judged by the clock.
 const GREAT_SKEW: i64 = 60_000;
 
-/// What to do about a store that does not open.
+/// Makes the check of a store that does not open.
 pub fn unopened(location: &str, error: &StoreError) -> Check {
     let topic = Check::of(CheckSubject::Database, location);
     let advice = match error {

@@ -63,7 +63,7 @@ pub struct Check {
     pub tone: Tone,
     /// How it is.
     pub detail: String,
-    /// What to do.
+    /// The remedy.
     pub advice: Option<String>,
     /// A line to paste: a DNS record or a command.
     pub line: Option<String>,
@@ -124,7 +124,7 @@ pub struct CheckRecord {
     result: Word<Tone>,
     /// How it is.
     detail: String,
-    /// What to do; null if there is nothing to do.
+    /// The remedy; null if there is nothing to do.
     advice: Option<String>,
     /// A line to paste, such as a DNS record; null if there is none.
     line: Option<String>,

@@ -141,7 +141,7 @@ fn cannot_begin(failure: &Failure) -> ExitCode {
 struct Opened {
     store: Option<Store>,
     certificates: Vec<run::OwnCertificate>,
-    /// What could not be opened.
+    /// Parts that could not be opened.
     failures: Vec<Check>,
 }
 

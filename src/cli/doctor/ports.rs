@@ -49,7 +49,7 @@ struct Listener {
     speech: Speech,
 }
 
-/// What was found at an address.
+/// The one who answers at an address.
 enum Presence {
     Ours(Option<Certificate>),
     /// Something else, in words.

@@ -9,8 +9,8 @@ use crate::http::typed::{Call, Problem, refused, successes};
 
 /// Checks the DNS of a mail domain
 ///
-/// Of a domain that the account has or claims, or in which the Agent has an address: MX, addresses,
-/// PTR, the certificate, MTA-STS, TLSA, and the port. Nothing is changed. A key checks one domain at
+/// The account has or claims the domain, or the Agent has an address in it. Looks at MX, addresses,
+/// PTR, the certificate, MTA-STS, TLSA, and the port, and changes nothing. A key checks one domain at
 /// a time.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct CheckDomain {
