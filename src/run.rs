@@ -11,6 +11,7 @@ use tokio::runtime::Handle;
 use crate::app::agents::Agents;
 use crate::app::audit::AuditLog;
 use crate::app::delivery::{EventLog, Heartbeat};
+use crate::app::doctor::domain_checks::{DomainChecks, ThisServer};
 use crate::app::intake::Gateway;
 use crate::app::intake::preview::Preview;
 use crate::app::intake::reception::Reception;
@@ -62,8 +63,9 @@ pub use self::settings::{OtlpSettings, RunError, Settings, TlsSettings};
 pub use self::sockets::{SocketError, Sockets};
 use self::threads::Threads;
 use self::tls::Tls;
+pub use self::tls::{OwnCertificate, own_certificates};
 use self::traces::Exporting;
-pub use self::vault::{VaultFileError, read_secrets_key, secrets_key_file};
+pub use self::vault::{VaultFileError, check_secrets, read_secrets_key, secrets_key_file};
 pub use crate::smtp::FrontEnd;
 
 /// Ends by [`Self::stop`]: if it is dropped instead, mail and deliveries go on.
@@ -154,10 +156,9 @@ pub async fn start_on(
     settings: Settings,
     mint: Mint,
 ) -> Result<Running, RunError> {
-    let own_hosts = settings.own_hosts();
+    let (own_hosts, secure) = (settings.own_hosts(), settings.is_secure());
     let (rules, dns, proxies) = (settings.rules, settings.dns, settings.trusted_proxy);
     let (place, hostname) = (settings.place, settings.hostname);
-    let is_public_https = settings.public_url.as_ref().is_some_and(|url| url.scheme() == "https");
     let shutdown = Shutdown::default();
     let opened = open(&place, &rules, &mint, settings.start_patience).await?;
     let Opened { serving, stores, threads } = opened;
@@ -243,6 +244,15 @@ pub async fn start_on(
     let erasures = Erasures::new(store.clone(), mint.clock().clone(), &rules.retention);
     let parts = Parts { load: Arc::clone(&incoming.state.load), certificates: tls.ends.clone() };
     let system = System::new(metrics, stores.requests.clone(), mint.clock().clone(), parts);
+    let server = ThisServer {
+        hostname: hostname.clone(),
+        port: incoming.smtp.port(),
+        certificate: tls.shown(),
+        expiry_warning: rules.smtp.tls.expiry_warning(),
+    };
+    let (dns, within) = (Arc::clone(&tenants_dns), access.domains.lookup());
+    let domain_checks =
+        DomainChecks::new(stores.requests.clone(), dns, mint.clock().clone(), server, within);
     let shared = SharedUseCases {
         preview,
         reception,
@@ -253,6 +263,7 @@ pub async fn start_on(
         links,
         dns: tenants_dns,
         system: system.clone(),
+        domain_checks,
     };
     let readiness = readiness::checks(&store, mint.clock(), incoming.state, shutdown.clone());
     let api_rules = ApiRules { access: Arc::clone(&access), webhooks, apps: Arc::new(rules.apps) };
@@ -295,7 +306,6 @@ pub async fn start_on(
     let stop = shutdown.clone();
     let following = async move { events.run(stop.soft()).await };
     shutdown.spawn_on(&running.threads.streams(), following);
-    let secure = tls.https.is_some() || is_public_https;
     let console = || console::router(Console::new(Arc::clone(&api), secure));
     let console = settings.console.then(console);
     let router = http::router(Arc::clone(&api), console);

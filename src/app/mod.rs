@@ -37,6 +37,7 @@ pub mod apps;
 pub mod audit;
 pub mod computers;
 pub mod delivery;
+pub mod doctor;
 pub mod idempotency;
 pub mod intake;
 mod locked;

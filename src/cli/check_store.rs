@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::global_args::GlobalArgs;
 use super::{Failure, print_json, say};
+use crate::domain::causes::with_causes;
 use crate::store::{Store, StoreError};
 
 /// Read all stored messages and their originals, and say which are damaged (exit code 1)
@@ -51,7 +52,7 @@ impl CheckStore {
         // An unreadable page ends the walk, but not the report.
         match sum.walk(&store).await {
             Err(Ended::Unreadable(error)) => {
-                sum.report(None, &super::with_causes(&error))?;
+                sum.report(None, &with_causes(&error))?;
             }
             Err(Ended::Unprintable(failure)) => return Err(failure),
             Ok(()) => {}
@@ -91,7 +92,7 @@ impl Sum {
                         }
                     }
                     Err(error @ StoreError::Damaged(_)) => {
-                        self.report(Some(&id.to_string()), &super::with_causes(&error))?;
+                        self.report(Some(&id.to_string()), &with_causes(&error))?;
                     }
                     Err(error) => return Err(error.into()),
                 }

@@ -1,8 +1,8 @@
 //! The command line: one file per subcommand (contract §7).
 //!
-//! Commands act as the operator, directly on the store. Only `demo`, `dev`, `health`, `send`, `serve`
-//! and `check` (for DNS) use the network, apart from a PostgreSQL or S3 store. Exit codes: 0 success, 1
-//! failure, 2 usage. Results go to standard output, everything else to standard error.
+//! Commands act as the operator, directly on the store. Only `demo`, `dev`, `doctor`, `health`, `send`,
+//! `serve` and `check` (for DNS) use the network, apart from a PostgreSQL or S3 store. Exit codes: 0
+//! success, 1 failure, 2 usage. Results go to standard output, everything else to standard error.
 
 #![expect(clippy::print_stderr, reason = "talking is what this room does")]
 
@@ -15,6 +15,7 @@ mod check_store;
 mod console;
 mod demo;
 mod dev;
+mod doctor;
 mod domain;
 mod environment;
 mod events;
@@ -47,6 +48,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use self::global_args::GlobalArgs;
+use crate::domain::causes::with_causes;
 use crate::run::Sockets;
 
 /// An error that ends a command; printed with all its causes.
@@ -73,6 +75,8 @@ enum Command {
     Serve(Box<serve::Serve>),
     /// Ask a server on this machine whether it can take mail in now (exit code 1 if not)
     Health(health::Health),
+    /// Check settings, files, ports, database, DNS and certificates, and say what to do
+    Doctor(Box<doctor::Doctor>),
     /// Create the store, the partner account and its first key
     Init(init::Init),
     /// Bring the store to this version, as `serve` does when it starts
@@ -127,7 +131,7 @@ fn hide(command: clap::Command, all: &[Arg]) -> clap::Command {
     let has_no_result = ["demo", "dev", "serve", "completions"].contains(&name);
     let is_hidden = |argument: &&Arg| match argument.get_long().unwrap_or_default() {
         "json" => has_no_result,
-        long if long.starts_with("s3-") => name != "serve",
+        long if long.starts_with("s3-") => !["doctor", "serve"].contains(&name),
         _ => has_no_store,
     };
     let is_new =
@@ -194,6 +198,7 @@ async fn run_command(
         Command::Dev(command) => command.run(&global).await,
         Command::Serve(command) => command.run(&global, sockets).await,
         Command::Health(command) => command.run(&global).await,
+        Command::Doctor(command) => command.run(&global).await,
         Command::Init(command) => command.run(&global).await,
         Command::Migrate(command) => command.run(&global).await,
         Command::Backup(command) => command.run(&global).await,
@@ -214,21 +219,6 @@ async fn run_command(
         Command::Completions(command) => command.run(),
         Command::Man(command) => command.run(&global),
     }
-}
-
-/// Returns the error with its causes, skipping repeated texts.
-fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let next = error.to_string();
-        if !text.contains(&next) {
-            text.push_str(": ");
-            text.push_str(&next);
-        }
-        cause = error.source();
-    }
-    text
 }
 
 /// Prints a line of the result.

@@ -1,7 +1,7 @@
 //! `gatepost serve`: receives mail and serves the API until stopped.
 
 mod service_manager;
-mod start_errors;
+pub(super) mod start_errors;
 
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use self::service_manager::Watchdog;
 use self::start_errors::NamedSettings;
 use super::global_args::{GlobalArgs, place};
-use super::{Command, Failure, say};
+use super::{Command, Failure, doctor, say};
 use crate::config::{AcmeChallenge, CertificateFiles, OtlpOptions, ServeOptions};
 use crate::domain::domain_name::DomainName;
 use crate::run::{self, FrontEnd, OtlpSettings, Running, Settings, Sockets, TlsSettings};
@@ -37,6 +37,9 @@ pub(super) struct Serve {
     /// Levels by room, such as warn,gatepost::smtp=debug; goes before the level
     #[arg(long, env = telemetry::VARIABLE, value_name = "FILTER")]
     log_filter: Option<String>,
+    /// Check everything that a start needs, as `gatepost doctor` does, and start nothing
+    #[arg(long)]
+    check: bool,
 }
 
 /// Takes the sockets that a service manager passes to `serve`; other commands get none. Must be
@@ -54,6 +57,9 @@ impl Serve {
         global: &GlobalArgs,
         sockets: Sockets,
     ) -> Result<ExitCode, Failure> {
+        if self.check {
+            return doctor::before_start(&global.store, self.options).await;
+        }
         telemetry::init_by(self.log_filter.as_deref(), self.log_level.as_deref(), self.log_json)?;
         let options = global.store.with(self.options)?;
         let grace = options.grace();
@@ -199,7 +205,8 @@ fn otlp(options: &OtlpOptions) -> Result<Option<OtlpSettings>, Failure> {
     Ok(Some(OtlpSettings { url, headers, sampling }))
 }
 
-async fn settings(options: ServeOptions) -> Result<Settings, Failure> {
+/// Reads the settings of a server.
+pub(super) async fn settings(options: ServeOptions) -> Result<Settings, Failure> {
     let (hostname, place) = (options.hostname()?, place(&options)?);
     let front_end = front_end(&options);
     if front_end != FrontEnd::Ours && options.smtps.is_some() {

@@ -1,23 +1,50 @@
 //! Setup: what is missing until the first message comes in, each with the line to paste.
 
 use askama::Template;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::frame::{Frame, Section};
 use super::visit::{Answer, Visit};
 use crate::http::error::Problem;
 
+/// Most domains of an Agent's addresses whose DNS is looked at: each takes a moment.
+const MOST_DOMAINS: usize = 3;
+
 /// One thing that must be there.
 struct Check {
-    /// `good`, `wait` for a missing thing, or `none` where the caller may not see it.
+    /// `good`, `wait` for a missing thing, or `none` where nothing needs to be done, or nothing is
+    /// known.
     tone: &'static str,
-    title: &'static str,
+    /// The tone in words.
+    state: &'static str,
+    title: String,
     words: String,
     /// The line to paste, or empty.
     paste: String,
     /// The page that mends it, and its words; empty without one.
     page: &'static str,
     button: &'static str,
+}
+
+impl Check {
+    fn new(tone: &'static str, title: &str, words: String) -> Self {
+        let state = match tone {
+            "good" => "is there",
+            "wait" => "is missing",
+            _ => "to check yourself",
+        };
+        let (title, paste) = (title.to_owned(), String::new());
+        Self { tone, state, title, words, paste, page: "", button: "" }
+    }
+
+    fn paste(self, line: String) -> Self {
+        Self { paste: line, ..self }
+    }
+
+    fn mended_at(self, page: &'static str, button: &'static str) -> Self {
+        Self { page, button, ..self }
+    }
 }
 
 #[derive(Template)]
@@ -37,13 +64,13 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     }
     let addresses = found(&visit, "listAddresses", "/addresses").await;
     let first = addresses.as_ref().and_then(|list| text(list.first()?, "address"));
-    let checks = vec![
-        address(addresses.as_deref()),
-        domain(first.as_deref()),
-        sender(&visit).await,
-        webhook(&visit).await,
-        message(&visit, first.as_deref()).await,
-    ];
+    let mut checks = vec![address(addresses.as_deref())];
+    for domain in domains(addresses.as_deref()) {
+        checks.extend(of_domain(&visit, &domain).await);
+    }
+    checks.push(sender(&visit).await);
+    checks.push(webhook(&visit).await);
+    checks.push(message(&visit, first.as_deref()).await);
     Answer::page(&SetupPage { frame, checks })
 }
 
@@ -68,23 +95,82 @@ fn address(addresses: Option<&[Value]>) -> Check {
             ("good", named.join(", "))
         }
     };
-    let (title, page, button) = ("An address", "/accounts", "Add an address");
-    Check { tone, title, words, paste: String::new(), page, button }
+    Check::new(tone, "An address", words).mended_at("/accounts", "Add an address")
 }
 
-/// The record that the DNS of the address needs: this server asks no DNS for it.
-fn domain(address: Option<&str>) -> Check {
-    let domain = address.and_then(|address| address.rsplit('@').next());
-    let (tone, words) = match domain {
-        None => ("wait", "Needs an address first.".to_owned()),
-        Some(domain) => {
-            ("none", format!("Mail to {domain} comes here once its MX record names this server:"))
+/// The domains of the addresses, each once.
+fn domains(addresses: Option<&[Value]>) -> Vec<String> {
+    let mut domains: Vec<String> = Vec::new();
+    for one in addresses.unwrap_or_default() {
+        let address = text(one, "address").unwrap_or_default();
+        if let Some((_, domain)) = address.rsplit_once('@')
+            && domains.len() < MOST_DOMAINS
+            && !domains.iter().any(|known| known == domain)
+        {
+            domains.push(domain.to_owned());
         }
-    };
-    let paste = domain.map_or_else(String::new, |domain| {
-        format!("{domain}. MX 10 (the host name of this server)\ndig +short MX {domain}")
-    });
-    Check { tone, title: "The MX record", words, paste, page: "", button: "" }
+    }
+    domains
+}
+
+#[derive(Deserialize)]
+struct CheckedDomain {
+    checks: Vec<DomainCheck>,
+}
+
+/// A check of `checkDomain`.
+#[derive(Deserialize)]
+struct DomainCheck {
+    check: String,
+    about: String,
+    result: String,
+    detail: String,
+    advice: Option<String>,
+    line: Option<String>,
+}
+
+/// Checks the DNS of a domain, and its hosts, as mail servers see them.
+async fn of_domain(visit: &Visit, domain: &str) -> Vec<Check> {
+    let asked = visit.on("checkDomain").with("domain", domain);
+    match visit.ask::<CheckedDomain>(asked).await {
+        Ok(checked) => checked.checks.into_iter().map(Check::from).collect(),
+        Err(problem) => {
+            let title = format!("The DNS of {domain}");
+            let words = format!("It was not checked: {}.", problem.masked().detail);
+            vec![Check::new("none", &title, words)]
+        }
+    }
+}
+
+impl From<DomainCheck> for Check {
+    fn from(found: DomainCheck) -> Self {
+        let DomainCheck { check, about, result, detail, advice, line } = found;
+        let title = match check.as_str() {
+            "mx" => format!("The MX record of {about}"),
+            "address" => format!("The address of {about}"),
+            "ptr" => format!("The name of {about} (PTR)"),
+            "certificate" => format!("The certificate for {about}"),
+            "mta-sts" => format!("MTA-STS of {about}"),
+            "tlsa" => format!("DANE of {about} (TLSA)"),
+            "port" => "The port for mail".to_owned(),
+            other => format!("{other} of {about}"),
+        };
+        let (tone, state) = match result.as_str() {
+            "ok" => ("good", "is right"),
+            "warning" => ("wait", "should be looked at"),
+            "failure" => ("wait", "is wrong"),
+            _ => ("none", "may stay as it is"),
+        };
+        let mut letters = detail.chars();
+        let first = letters.next().map(char::to_uppercase).into_iter().flatten();
+        let mut words: String = first.chain(letters).collect();
+        if let Some(advice) = advice {
+            words = format!("{words}: {advice}");
+        }
+        words.push('.');
+        let paste = line.unwrap_or_default();
+        Self { tone, state, title, words, paste, page: "", button: "" }
+    }
 }
 
 async fn sender(visit: &Visit) -> Check {
@@ -100,8 +186,7 @@ async fn sender(visit: &Visit) -> Check {
         (Some(_), Some(count)) => ("good", format!("{count} on the list.")),
         _ => ("none", UNSEEN.to_owned()),
     };
-    let (title, page, button) = ("A sender who may write", "/policy", "Add a sender");
-    Check { tone, title, words, paste: String::new(), page, button }
+    Check::new(tone, "A sender who may write", words).mended_at("/policy", "Add a sender")
 }
 
 async fn webhook(visit: &Visit) -> Check {
@@ -115,12 +200,11 @@ async fn webhook(visit: &Visit) -> Check {
         ),
         Some(list) => ("good", format!("{} of this Agent.", list.len())),
     };
-    let paste = if tone == "good" { "" } else { "gatepost events --follow " };
-    let paste = match paste {
-        "" => String::new(),
-        line => format!("{line}{}", visit.account),
-    };
-    Check { tone, title: "A webhook", words, paste, page: "/webhooks", button: "Create a webhook" }
+    let check = Check::new(tone, "A webhook", words).mended_at("/webhooks", "Create a webhook");
+    match tone {
+        "good" => check,
+        _ => check.paste(format!("gatepost events --follow {}", visit.account)),
+    }
 }
 
 async fn message(visit: &Visit, address: Option<&str>) -> Check {
@@ -128,12 +212,17 @@ async fn message(visit: &Visit, address: Option<&str>) -> Check {
     let answer: Option<Value> = visit.ask(asked).await.ok();
     let records = answer.as_ref().and_then(|answer| answer.get("intake")).and_then(Value::as_array);
     let verdict = records.and_then(|records| text(records.first()?, "verdict"));
-    let (tone, words) = match verdict {
-        Some(verdict) => ("good", format!("The latest one was {verdict}.")),
-        None => ("wait", "None has come in yet. Send one from a mail account of yours, or:".into()),
+    let title = "The first message";
+    let check = match verdict {
+        Some(verdict) => Check::new("good", title, format!("The latest one was {verdict}.")),
+        // This server signs no mail: the key of a test lies with its operator.
+        None => {
+            let words = "None has come in yet. Send one from a mail account of yours; or the \
+                         operator sends a signed test message on the server:";
+            let to = address.unwrap_or("AGENT@DOMAIN");
+            let check = Check::new("wait", title, words.to_owned());
+            check.paste(format!("gatepost doctor --send-test {to}"))
+        }
     };
-    let to = address.unwrap_or("AGENT@DOMAIN");
-    let paste = format!("swaks --to {to} --server THIS-SERVER:25 --header 'Subject: Hello'");
-    let paste = if tone == "good" { String::new() } else { paste };
-    Check { tone, title: "The first message", words, paste, page: "/live", button: "Watch for it" }
+    check.mended_at("/live", "Watch for it")
 }

@@ -15,6 +15,7 @@ pub mod audit;
 pub mod automation;
 pub mod breaker;
 pub mod cause;
+pub mod causes;
 pub mod clock;
 pub mod computer;
 pub mod condition;

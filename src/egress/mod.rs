@@ -7,6 +7,7 @@
 //! keeping a cookie, decompressing a response, connecting to an address that was not checked,
 //! showing the text of an inner error to a customer. The one lock, of counts, is held for a moment.
 
+pub mod certificate;
 pub mod client;
 mod error;
 pub mod guard;

@@ -1,6 +1,5 @@
 //! The closed list of error codes, and the single shape of an error.
 
-use std::error::Error as StdError;
 use std::fmt::Display;
 
 use axum::http::StatusCode;
@@ -250,17 +249,6 @@ pub(in crate::http) fn masked(detail: &str) -> String {
         shown.fold(first, |text, piece| format!("{text}{prefix}…{piece}"))
     };
     ["gp_", "gpi_", "gps_"].iter().fold(detail.to_owned(), mask)
-}
-
-/// An error and all its causes in one line.
-pub(super) fn chain(error: &dyn StdError) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
-        cause = inner.source();
-    }
-    text
 }
 
 #[cfg(test)]

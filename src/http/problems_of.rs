@@ -11,18 +11,19 @@ use crate::app::intake::reception::ReceptionError;
 use crate::app::relay::RelayError;
 use crate::app::tenancy::TenancyError;
 use crate::app::tenancy::details::DetailError;
+use crate::domain::causes::with_causes;
 use crate::domain::fault::{Fault, join};
-use crate::http::error::{Code, Problem, chain};
+use crate::http::error::{Code, Problem};
 use crate::store::StoreError;
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Corrupt { .. } => Self::internal(chain(&error)),
+            StoreError::Corrupt { .. } => Self::internal(with_causes(&error)),
             StoreError::Lost { .. } => {
                 const DETAIL: &str = "the message is here, but its original is missing from the \
                     blob store or damaged there: quote requestId when you report it";
-                Self { cause: Some(chain(&error)), ..Self::new(Code::OriginalLost, DETAIL) }
+                Self { cause: Some(with_causes(&error)), ..Self::new(Code::OriginalLost, DETAIL) }
             }
             StoreError::Repeated => {
                 const DETAIL: &str = "a request with this Idempotency-Key is under way, or was \
@@ -32,7 +33,7 @@ impl From<StoreError> for Problem {
             }
             // As if the account had never existed.
             StoreError::NoAccount => Denied::OutOfScope.into(),
-            _ => Self::unavailable(chain(&error)),
+            _ => Self::unavailable(with_causes(&error)),
         }
     }
 }
@@ -77,7 +78,7 @@ impl From<TenancyError> for Problem {
         let code = match error {
             E::Store(error) => return error.into(),
             E::Dns { .. } => {
-                let cause = error.source().map(chain);
+                let cause = error.source().map(with_causes);
                 return Self { cause, ..Self::new(Code::Unavailable, error.to_string()) };
             }
             E::Name | E::ExternalId | E::AccountTooLarge { .. } | E::Root(_) | E::Parent { .. }

@@ -13,6 +13,7 @@ use crate::app::apps::Apps;
 use crate::app::audit::AuditLog;
 use crate::app::computers::Computers;
 use crate::app::delivery::{Destinations, EventLog};
+use crate::app::doctor::domain_checks::DomainChecks;
 use crate::app::idempotency::KeptResponses;
 use crate::app::intake::preview::Preview;
 use crate::app::intake::reception::Reception;
@@ -61,6 +62,7 @@ pub struct UseCases {
     pub system: System,
     /// DNS for tenants' requests; shares nothing with the DNS of incoming mail.
     pub dns: Arc<Authenticator>,
+    pub domain_checks: DomainChecks,
 }
 
 const UPLOADS: TurnErrors = TurnErrors {
@@ -70,6 +72,11 @@ const UPLOADS: TurnErrors = TurnErrors {
 const LOGS: TurnErrors = TurnErrors {
     busy: "another request for the log with this key is under way: send one at a time",
     full: "too many requests for the log are under way",
+};
+
+const DOMAIN_CHECKS: TurnErrors = TurnErrors {
+    busy: "another check of a domain with this key is under way: send one at a time",
+    full: "too many domains are being checked",
 };
 
 /// Pages by name below `/docs`, with their media types; the first page has the empty name.
@@ -99,6 +106,8 @@ pub struct Http {
     pub(crate) places: InboundPlaces,
     /// Places for statements that walk the conversation log.
     pub(crate) logs: Turns,
+    /// Places for checks of domains, which wait for the DNS.
+    pub(crate) domain_checks: Turns,
     pub(crate) limits: RateLimits,
     /// Rate limiter for log lines that clients can cause at will.
     pub(crate) repeats: Repeats,
@@ -137,6 +146,7 @@ impl Http {
             uploads: Turns::new(limits.max_uploads, patience, UPLOADS),
             places: InboundPlaces::new(use_cases.inbound.rules(), patience),
             logs: Turns::new(rules.logs.max_at_once, patience, LOGS),
+            domain_checks: Turns::new(rules.domains.max_checks, patience, DOMAIN_CHECKS),
             limits: RateLimits::new(rules.rates),
             repeats: Repeats::default(),
             proxies: Proxies::default(),

@@ -14,9 +14,9 @@ use crate::http::request::target::{ACCOUNT, ORGANIZATION, PARTNER, RESELLER};
 use crate::http::routes::{
     account, account_lists, account_updates, accounts, addresses, agent_versions, agents, apps,
     audit, computer_config, computer_health, computers, contacts, conversations, deliveries,
-    domains, erasure, events, features, inbound_policy, inbound_whitelist, intake, logs, media,
-    members, messages, policy_preview, receive_message, rooms, search, sessions, system, templates,
-    time_series, tokens, webhook_actions, webhook_relay, webhooks,
+    domain_check, domains, erasure, events, features, inbound_policy, inbound_whitelist, intake,
+    logs, media, members, messages, policy_preview, receive_message, rooms, search, sessions,
+    system, templates, time_series, tokens, webhook_actions, webhook_relay, webhooks,
 };
 use crate::http::tag::Tag;
 use crate::http::typed::{self, Form};
@@ -158,6 +158,8 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(InboundEmail: removeAddress = Delete "/email/addresses", WRITE_AGENT, addresses::remove).fails(&[NotFound]),
     operation!(InboundEmail: listDomains = Get "/domains", READ_PARENT, domains::list),
     operation!(InboundEmail: claimDomain = Post "/domain", WRITE_PARENT.once(), domains::claim).fails(&[Conflict]),
+    operation!(InboundEmail: checkDomain = Get "/domain/check", READ_OWN.administrators(), domain_check::check)
+        .fails(&[NotFound]),
     operation!(InboundEmail: removeDomain = Delete "/domain", WRITE_PARENT, domains::remove).fails(&[NotFound, Conflict]),
     operation!(InboundEmail: listIntakeRecords = Get "/email/intake", READ, intake::list),
     operation!(InboundEmail: getIntakeRecord = Get "/email/intake/{id}", READ, intake::show),

@@ -111,6 +111,7 @@ impl SearchLimits {
 pub struct Domains {
     pub max_domains: u64,
     pub max_claims: u64,
+    pub max_checks: usize,
     lookup_seconds: u64,
 }
 
@@ -440,6 +441,7 @@ impl AccessRules {
         ranges!("access.toml", domains of self.domains, {
             max_domains: 1..=100_000;
             max_claims: 1..=10_000;
+            max_checks: 1..=100;
             lookup_seconds: 1..=60;
         })?;
         ranges!("access.toml", connections of self.connections, {

@@ -9,6 +9,7 @@ use crate::app::apps::Apps;
 use crate::app::audit::AuditLog;
 use crate::app::computers::Computers;
 use crate::app::delivery::{Destinations, EventLog};
+use crate::app::doctor::domain_checks::DomainChecks;
 use crate::app::idempotency::KeptResponses;
 use crate::app::intake::preview::Preview;
 use crate::app::intake::reception::Reception;
@@ -36,6 +37,7 @@ pub(super) struct SharedUseCases {
     pub(super) links: Links,
     pub(super) dns: Arc<Authenticator>,
     pub(super) system: System,
+    pub(super) domain_checks: DomainChecks,
 }
 
 pub(super) struct ApiRules {
@@ -64,6 +66,7 @@ pub(super) fn use_cases(
         links,
         dns,
         system,
+        domain_checks,
     } = shared;
     let access = Access::new(store.clone(), mint.clone(), &rules, Arc::clone(&apps));
     UseCases {
@@ -86,5 +89,6 @@ pub(super) fn use_cases(
         answers: KeptResponses::new(store.clone(), mint.clone(), rules),
         dns,
         system,
+        domain_checks,
     }
 }

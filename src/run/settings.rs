@@ -68,6 +68,12 @@ pub struct OtlpSettings {
 }
 
 impl Settings {
+    /// Whether clients reach the API by https, here or at a proxy.
+    pub fn is_secure(&self) -> bool {
+        let public = self.public_url.as_ref().is_some_and(|url| url.scheme() == "https");
+        self.tls.http.is_some() || public
+    }
+
     /// The hosts under which this gateway is known.
     pub(super) fn own_hosts(&self) -> Vec<Host> {
         let public = self.public_url.as_ref().and_then(Url::host).map(|host| host.to_owned());

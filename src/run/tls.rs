@@ -4,10 +4,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::{RunError, Sockets, TlsSettings};
+use crate::app::doctor::domain_checks::ShownCertificate;
 use crate::app::system::CertificateEnd;
 use crate::domain::clock::Clock;
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::Mint;
+use crate::egress::certificate::Certificate;
 use crate::egress::client::{Client, Limits, Lookup, Roots};
 use crate::egress::guard::Guard;
 use crate::rules::{AcmeRules, Rules, TlsRules};
@@ -16,7 +18,7 @@ use crate::store::{Location, StorePlace, TLS};
 use crate::tls::acme::Challenge::TlsAlpn01;
 use crate::tls::acme::{self, Acme, Challenges, Unusable};
 use crate::tls::self_signed::{self, SelfSignedError};
-use crate::tls::{Acceptor, Certificates, Files, Pair};
+use crate::tls::{Acceptor, Certificates, Files, Pair, Paths};
 
 pub(super) struct Tls {
     pub(super) smtps: Option<SocketAddr>,
@@ -121,6 +123,12 @@ impl Tls {
         Ok(())
     }
 
+    /// How to read the certificate that SMTP clients are shown.
+    pub(super) fn shown(&self) -> ShownCertificate {
+        let certificates = self.certificates.clone();
+        Arc::new(move || certificates.current().certificate().clone())
+    }
+
     /// Follows the files, and renews the authority's certificate, until the soft stop.
     pub(super) fn follow(&mut self, rules: &TlsRules, shutdown: &Shutdown) {
         if let Some(acme) = self.acme.take() {
@@ -141,6 +149,35 @@ impl Tls {
 fn end(listener: &'static str, certificates: &Certificates) -> CertificateEnd {
     let certificates = certificates.clone();
     (listener, Arc::new(move || certificates.current().until()))
+}
+
+/// A listener with a certificate, and the certificate that a server of these settings would show;
+/// None if there is none before the server runs: its authority or its first start makes it.
+pub type OwnCertificate = (&'static str, Option<Certificate>);
+
+/// Reads the certificates of these settings, as a server does at its start; makes none.
+pub async fn own_certificates(
+    settings: &TlsSettings,
+    place: &StorePlace,
+    clock: &Clock,
+) -> Result<Vec<OwnCertificate>, RunError> {
+    let read = async |paths: &Paths| {
+        let files = Files::open(paths.clone(), None, clock.clone()).await?;
+        Ok::<_, RunError>(files.certificates().current().certificate().clone())
+    };
+    let smtp = match (&settings.smtp, &settings.acme, &place.database) {
+        (Some(paths), _, _) => Some(read(paths).await?),
+        (None, None, Location::Folder(folder)) => {
+            let own = self_signed::load(&folder.join(TLS))?;
+            own.map(|pair| pair.certificate().clone())
+        }
+        (None, Some(_), _) | (None, None, Location::Postgres(_)) => None,
+    };
+    let mut all = vec![("smtp", smtp)];
+    if let Some(paths) = &settings.http {
+        all.push(("https", Some(read(paths).await?)));
+    }
+    Ok(all)
 }
 
 /// Makes the self-signed pair. It is kept with the embedded store. Gateways on PostgreSQL have no

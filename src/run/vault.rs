@@ -60,6 +60,25 @@ pub(super) async fn open(
     Ok(vault)
 }
 
+/// Whether the keys open all secrets of the store. Fails as a start would; makes no file.
+pub async fn check_secrets(
+    named: Option<&Path>,
+    place: &StorePlace,
+    store: &Store,
+    mint: &Mint,
+) -> Result<bool, RunError> {
+    let sealed = store.sealed_samples().await?;
+    if sealed.is_empty() {
+        return Ok(true);
+    }
+    let Some(path) = secrets_key_file(named, place) else { return Ok(false) };
+    if !path.exists() {
+        return Err(VaultFileError::Missing { path }.into());
+    }
+    let (_, vault) = read_secrets_key(&path, mint)?;
+    Ok(!holds_foreign(&vault, &sealed))
+}
+
 /// Whether one of these was sealed by none of the vault's keys.
 fn holds_foreign(vault: &Vault, sealed: &[Vec<u8>]) -> bool {
     !sealed.iter().all(|one| vault.has_key_of(one))

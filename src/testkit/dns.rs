@@ -12,7 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use mail_auth::hickory_resolver::proto::op::{Message, OpCode, ResponseCode};
-use mail_auth::hickory_resolver::proto::rr::rdata::{A, AAAA, CNAME, MX, NS, PTR, SOA, TXT};
+use mail_auth::hickory_resolver::proto::rr::rdata::tlsa::{CertUsage, Matching, Selector};
+use mail_auth::hickory_resolver::proto::rr::rdata::{
+    A, AAAA, CNAME, MX, NS, NULL, PTR, SOA, TLSA, TXT,
+};
 use mail_auth::hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
@@ -234,6 +237,14 @@ impl Zone {
         }
         // A name exists if a record is at or below it (RFC 8020).
         let exists = self.answers.keys().any(|(known, _)| name.zone_of(known));
+        // A wildcard answers for names that do not (RFC 4592).
+        let wildcard = || Name::from_ascii("*").ok()?.append_domain(&name.base_name()).ok();
+        if !exists
+            && let Some(wildcard) = wildcard()
+            && let Some(answer) = self.answers.get(&(wildcard, kind))
+        {
+            return Found::Answer(answer);
+        }
         Found::Nothing(if exists { ResponseCode::NoError } else { ResponseCode::NXDomain })
     }
 
@@ -299,6 +310,27 @@ fn rdata(kind: RecordType, value: &str) -> Result<RData, ZoneError> {
         RecordType::MX => {
             let (preference, host) = value.split_once(' ').ok_or_else(refuse)?;
             RData::MX(MX::new(preference.parse().map_err(|_| refuse())?, fqdn(host)?))
+        }
+        RecordType::TLSA => {
+            let mut parts = value.split(' ');
+            let mut number = || parts.next()?.parse::<u8>().ok();
+            let (usage, selector, matching) = (number(), number(), number());
+            let hex = parts.next().unwrap_or_default();
+            let hash: Option<Vec<u8>> = (0..hex.len() / 2)
+                .map(|at| u8::from_str_radix(hex.get(2 * at..2 * at + 2)?, 16).ok())
+                .collect();
+            let (Some(usage), Some(selector), Some(matching), Some(hash)) =
+                (usage, selector, matching, hash)
+            else {
+                return Err(refuse());
+            };
+            let (usage, selector) = (CertUsage::from(usage), Selector::from(selector));
+            RData::TLSA(TLSA::new(usage, selector, Matching::from(matching), hash))
+        }
+        // The value stands for the bytes of a key.
+        RecordType::DNSKEY => {
+            let octets = [&[1, 1, 3, 8], value.as_bytes()].concat();
+            RData::Unknown { code: kind, rdata: NULL::with(octets) }
         }
         _ => return Err(ZoneError::Type(kind.to_string())),
     })

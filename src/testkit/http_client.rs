@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -68,7 +68,7 @@ impl Api {
              content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
         );
         let late = |_| io::Error::new(io::ErrorKind::TimedOut, "no answer in time");
-        let answer = timeout(PATIENCE, exchange(server, &request)).await.map_err(late)??;
+        let answer = timeout(PATIENCE, self.exchange(&request)).await.map_err(late)??;
         let (status, body) =
             parts(&answer).ok_or(io::ErrorKind::InvalidData).map_err(io::Error::from)?;
         let body: Value = serde_json::from_slice(body)?;
@@ -77,6 +77,10 @@ impl Api {
         }
         let detail = body.get("detail").and_then(Value::as_str).unwrap_or_default().to_owned();
         Err(ApiError::Refused { status, detail })
+    }
+
+    async fn exchange(&self, request: &str) -> io::Result<Vec<u8>> {
+        exchange(TcpStream::connect(self.server).await?, request).await
     }
 }
 
@@ -88,16 +92,20 @@ pub async fn ask(
     patience: Duration,
 ) -> Result<(u16, Vec<u8>), io::Error> {
     let request = format!("GET {path} HTTP/1.0\r\nhost: {server}\r\n\r\n");
+    let asking = async { exchange(TcpStream::connect(server).await?, &request).await };
     let late = |_| io::Error::new(io::ErrorKind::TimedOut, "no answer in time");
-    let answer = timeout(patience, exchange(server, &request)).await.map_err(late)??;
+    let answer = timeout(patience, asking).await.map_err(late)??;
     let (status, body) = parts(&answer).ok_or_else(|| {
         io::Error::new(io::ErrorKind::InvalidData, "what answers there does not speak plain http")
     })?;
     Ok((status, body.to_vec()))
 }
 
-async fn exchange(server: SocketAddr, request: &str) -> io::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect(server).await?;
+/// Sends a request, and reads the response to the end of the connection.
+pub(super) async fn exchange(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    request: &str,
+) -> io::Result<Vec<u8>> {
     stream.write_all(request.as_bytes()).await?;
     let mut answer = Vec::new();
     stream.take(MAX_ANSWER).read_to_end(&mut answer).await?;
@@ -105,7 +113,7 @@ async fn exchange(server: SocketAddr, request: &str) -> io::Result<Vec<u8>> {
 }
 
 /// The status and body of a response; None if it is not HTTP.
-fn parts(answer: &[u8]) -> Option<(u16, &[u8])> {
+pub(super) fn parts(answer: &[u8]) -> Option<(u16, &[u8])> {
     let end = answer.windows(4).position(|window| window == b"\r\n\r\n")?;
     let head = std::str::from_utf8(answer.get(..end)?).ok()?;
     let status = head.strip_prefix("HTTP/1.")?.split(' ').nth(1)?.parse().ok()?;

@@ -1,7 +1,7 @@
 //! Real counterparts of a gateway on this machine: a DNS server, a signer, an SMTP client, an API
 //! client, a webhook receiver, and the fixtures with the accounts that receive them.
 //!
-//! Only for `gatepost demo`, `dev`, `send` and the tests. The path of a message never calls this
+//! Only for `gatepost demo`, `dev`, `doctor`, `send` and the tests. The path of a message never calls this
 //! room, and this room never bypasses that path.
 
 pub mod case;
@@ -9,6 +9,7 @@ pub mod dns;
 pub mod fixture_accounts;
 pub mod golden;
 pub mod http_client;
+pub mod presented;
 pub mod provider;
 pub mod receiver;
 pub mod signer;

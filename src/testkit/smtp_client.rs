@@ -6,7 +6,7 @@
 use std::io;
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::{TcpStream, ToSocketAddrs};
 use tokio::time::timeout;
 
@@ -64,7 +64,7 @@ async fn converse(
     server: impl ToSocketAddrs,
     transaction: &Transaction<'_>,
 ) -> io::Result<Replies> {
-    let mut connection = Connection { stream: BufReader::new(TcpStream::connect(server).await?) };
+    let mut connection = Connection::over(TcpStream::connect(server).await?);
     let banner = connection.reply().await?;
     if !banner.starts_with("220") {
         return Err(io::Error::other(format!("the server did not greet: {banner}")));
@@ -102,18 +102,28 @@ async fn converse(
     Ok(replies)
 }
 
-struct Connection {
-    stream: BufReader<TcpStream>,
+/// A session over a stream, in clear or encrypted.
+pub(super) struct Connection<S> {
+    stream: BufReader<S>,
 }
 
-impl Connection {
-    async fn command(&mut self, line: &str) -> io::Result<String> {
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    pub(super) fn over(stream: S) -> Self {
+        Self { stream: BufReader::new(stream) }
+    }
+
+    /// Returns the stream, without what the server has sent already.
+    pub(super) fn into_stream(self) -> S {
+        self.stream.into_inner()
+    }
+
+    pub(super) async fn command(&mut self, line: &str) -> io::Result<String> {
         self.stream.get_mut().write_all(format!("{line}\r\n").as_bytes()).await?;
         self.reply().await
     }
 
     /// Reads one reply, its lines joined by `\n`. The last line has no dash after its code.
-    async fn reply(&mut self) -> io::Result<String> {
+    pub(super) async fn reply(&mut self) -> io::Result<String> {
         let mut reply = String::new();
         loop {
             let mut line = String::new();

@@ -2,26 +2,20 @@
 
 use std::sync::Arc;
 
-use aws_lc_rs::digest::{SHA256, digest};
-use rustls::client::verify_server_name;
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::{self, PemObject as _};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::server::ParsedCertificate;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 
 use crate::domain::clock::Timestamp;
 use crate::domain::domain_name::DomainName;
-
-use crate::egress::validity::validity;
+use crate::egress::certificate::Certificate;
 
 /// A chain whose first certificate belongs to the key.
 #[derive(Clone, Debug)]
 pub struct Pair {
     pub(super) certified: Arc<CertifiedKey>,
-    /// The first and the last instant of validity.
-    from: Timestamp,
-    until: Timestamp,
+    certificate: Certificate,
 }
 
 /// Why a chain and a key cannot be used, with the remedy.
@@ -58,13 +52,13 @@ impl Pair {
             .collect::<Result<_, _>>()
             .map_err(PairError::Chain)?;
         let own = chain.first().ok_or(PairError::NoCertificate)?;
-        let (from, until) = validity(own).ok_or(PairError::Validity)?;
+        let certificate = Certificate::read(own.clone()).ok_or(PairError::Validity)?;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(PairError::Key)?;
         let key =
             default_provider().key_provider.load_private_key(key).map_err(PairError::KindOfKey)?;
         let certified = CertifiedKey::new(chain, key);
         match certified.keys_match() {
-            Ok(()) => Ok(Self { certified: Arc::new(certified), from, until }),
+            Ok(()) => Ok(Self { certified: Arc::new(certified), certificate }),
             Err(rustls::Error::InconsistentKeys(_)) => Err(PairError::Mismatch),
             Err(error) => Err(PairError::Certificate(error)),
         }
@@ -75,31 +69,30 @@ impl Pair {
         &self.certified.cert
     }
 
+    /// The server's own certificate.
+    pub const fn certificate(&self) -> &Certificate {
+        &self.certificate
+    }
+
     pub const fn from(&self) -> Timestamp {
-        self.from
+        self.certificate.from()
     }
 
     pub const fn until(&self) -> Timestamp {
-        self.until
+        self.certificate.until()
     }
 
     pub fn is_valid(&self, now: Timestamp) -> bool {
-        (self.from..=self.until).contains(&now)
+        self.certificate.is_valid(now)
     }
 
     /// Whether the certificate is for this host (RFC 9525 §6: alternative names only).
     pub fn names(&self, host: &DomainName) -> bool {
-        let Ok(name) = ServerName::try_from(host.as_str()) else { return false };
-        let own = self.certified.end_entity_cert().and_then(ParsedCertificate::try_from);
-        own.is_ok_and(|own| verify_server_name(&own, &name).is_ok())
+        self.certificate.names(host)
     }
 
-    /// Returns the data of a TLSA record for this key (RFC 7672 §3.1.1). It stays true for every
-    /// certificate of the key.
+    /// Returns the data of a TLSA record for this key (RFC 7672 §3.1.1).
     pub fn tlsa(&self) -> String {
-        let public = self.certified.key.public_key();
-        let hash = public.map(|public| digest(&SHA256, public.as_ref()));
-        let octets = hash.as_ref().map_or(&[][..], AsRef::as_ref);
-        octets.iter().fold("3 1 1 ".to_owned(), |text, octet| format!("{text}{octet:02x}"))
+        self.certificate.tlsa()
     }
 }

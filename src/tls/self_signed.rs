@@ -21,6 +21,8 @@ pub enum SelfSignedError {
     Make(#[from] rcgen::Error),
     #[error("cannot use the certificate that was just made")]
     Unusable(#[from] PairError),
+    #[error("cannot read {path}")]
+    Read { path: PathBuf, source: io::Error },
     #[error("cannot write a certificate to {path}")]
     Keep { path: PathBuf, source: io::Error },
     #[error(
@@ -64,6 +66,18 @@ pub fn load_or_make(folder: &Path, host: &DomainName) -> Result<Pair, SelfSigned
     let (pair, text) = make(&key, host)?;
     disk::replace(&path, text.as_bytes()).map_err(keep)?;
     Ok(pair)
+}
+
+/// Reads the certificate in `folder`, whatever its name; None before a server has made it.
+pub fn load(folder: &Path) -> Result<Option<Pair>, SelfSignedError> {
+    let path = folder.join(FILE);
+    match fs::read(&path) {
+        Ok(text) => Pair::from_pem(&text, &text)
+            .map(Some)
+            .map_err(|error| SelfSignedError::Damaged { path, source: error.into() }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(SelfSignedError::Read { path, source }),
+    }
 }
 
 /// Makes a certificate with a key that lasts as long as the process.

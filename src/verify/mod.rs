@@ -25,8 +25,10 @@ mod examine;
 mod iprev;
 mod key;
 mod keys;
+mod lookups;
 mod resolver;
 mod results;
+mod servers;
 mod spf;
 mod tags;
 #[cfg(test)]
@@ -34,22 +36,22 @@ mod tests;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
-use mail_auth::hickory_resolver::proto::rr::RecordType;
 use tokio::sync::Semaphore;
 
 pub use self::alignment::is_public_suffix;
-use self::answer::Outcome;
 use self::conclusion::{Findings, Verified};
 use self::dkim::Claim;
 pub use self::dkim::{is_of_another, spelling};
 use self::evidence::micros;
 use self::examine::{Examination, ExaminationInput, OtherSender};
 use self::keys::Keys;
+pub use self::lookups::Reverse;
 use self::resolver::Resolver;
 pub use self::resolver::Servers;
+pub use self::servers::{LargeAnswers, ServerReport, ask_each};
 use crate::domain::clock::Timestamp;
 use crate::domain::evidence::Step;
 use crate::domain::evidence::results::Results;
@@ -156,18 +158,6 @@ impl Authenticator {
 
     pub fn hostname(&self) -> &str {
         &self.hostname
-    }
-
-    /// Returns the TXT records of a name without using the cache, each with its character strings
-    /// joined (RFC 1035 §3.3.14); empty if there are none. Fails if the DNS does not answer within
-    /// `within`.
-    pub async fn texts(&self, name: String, within: Duration) -> Result<Vec<Vec<u8>>, Unanswered> {
-        let deadline = tokio::time::Instant::now() + within;
-        let answer = self.resolver.query(name, RecordType::TXT, deadline).await;
-        match answer.outcome {
-            Outcome::Temporary(why) => Err(Unanswered(why)),
-            _ => Ok(answer.texts().unwrap_or_default()),
-        }
     }
 
     /// Authenticates one message. Its queries end within `dns.message_budget_seconds`. Never fails:

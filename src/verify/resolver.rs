@@ -5,13 +5,14 @@
 //! is keyed by name alone, so an SPF check of an attacker's chosen name would poison the DKIM and
 //! DMARC records under that name (measured). It is never shared between purposes or messages.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mail_auth::MessageAuthenticator;
 use mail_auth::hickory_resolver::config::{
-    ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts,
+    ConnectionConfig, NameServerConfig, ProtocolConfig, ResolveHosts, ResolverConfig, ResolverOpts,
 };
 use mail_auth::hickory_resolver::net::{DnsError, NetError};
 use mail_auth::hickory_resolver::proto::op::ResponseCode;
@@ -84,26 +85,8 @@ impl Answers {
 
 impl Resolver {
     pub(super) fn new(servers: Servers, rules: &IntakeRules) -> Result<Self, VerifyError> {
-        let name_servers = match servers {
-            Servers::System => read_system_conf()
-                .map_err(|source| VerifyError::SystemServers(source.to_string()))?
-                .0
-                .name_servers()
-                .to_vec(),
-            Servers::Given(addresses) => addresses.into_iter().map(name_server).collect(),
-        };
-        if name_servers.is_empty() {
-            return Err(VerifyError::NoServers);
-        }
-        let mut options = ResolverOpts::default();
-        options.timeout = rules.dns.query_timeout();
-        options.attempts = rules.dns.retries;
-        options.cache_size = 0;
-        // A line in /etc/hosts proves nothing about a sender.
-        options.use_hosts_file = ResolveHosts::Never;
-        let config = ResolverConfig::from_parts(None, Vec::new(), name_servers);
-        let inner = MessageAuthenticator::new(config, options)
-            .map_err(|source| VerifyError::Resolver(source.to_string()))?;
+        let timing = (rules.dns.query_timeout(), rules.dns.retries);
+        let inner = over(name_servers(servers)?, timing)?;
         let (octets, max_ttl) = (rules.dns.cache_octets(), rules.dns.max_ttl());
         let answers = Arc::new(Answers { kept: Cache::new(octets), max_ttl });
         let results = Arc::new(Results::new(octets / SHARE_OF_RESULTS, max_ttl));
@@ -165,6 +148,74 @@ impl Resolver {
         self.metrics.looked_up(result, began.elapsed());
         Answer { name, kind, ttl, outcome, is_cut }
     }
+}
+
+/// Finds the servers of these settings; there is at least one.
+fn name_servers(servers: Servers) -> Result<Vec<NameServerConfig>, VerifyError> {
+    let found: Vec<_> = match servers {
+        Servers::System => read_system_conf()
+            .map_err(|source| VerifyError::SystemServers(source.to_string()))?
+            .0
+            .name_servers()
+            .to_vec(),
+        Servers::Given(addresses) => addresses.into_iter().map(name_server).collect(),
+    };
+    if found.is_empty() { Err(VerifyError::NoServers) } else { Ok(found) }
+}
+
+/// Makes a resolver over these servers, which waits for each answer and asks again as `timing`
+/// says.
+fn over(
+    name_servers: Vec<NameServerConfig>,
+    (timeout, retries): (Duration, usize),
+) -> Result<MessageAuthenticator, VerifyError> {
+    let mut options = ResolverOpts::default();
+    options.timeout = timeout;
+    options.attempts = retries;
+    options.cache_size = 0;
+    // A line in /etc/hosts proves nothing about a sender.
+    options.use_hosts_file = ResolveHosts::Never;
+    let config = ResolverConfig::from_parts(None, Vec::new(), name_servers);
+    MessageAuthenticator::new(config, options)
+        .map_err(|source| VerifyError::Resolver(source.to_string()))
+}
+
+/// One of the configured servers, to be asked alone.
+pub(super) struct LoneServer(NameServerConfig);
+
+/// The transports that a question may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Any,
+    Udp,
+}
+
+impl LoneServer {
+    /// Makes a resolver that asks this server alone, and once.
+    pub(super) fn resolver(
+        &self,
+        way: Way,
+        within: Duration,
+    ) -> Result<MessageAuthenticator, VerifyError> {
+        let mut server = self.0.clone();
+        if way == Way::Udp {
+            let is_udp = |one: &ConnectionConfig| matches!(one.protocol, ProtocolConfig::Udp);
+            server.connections.retain(is_udp);
+        }
+        over(vec![server], (within, 0))
+    }
+}
+
+impl fmt::Display for LoneServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let port = self.0.connections.first().map_or(53, |one| one.port);
+        SocketAddr::new(self.0.ip, port).fmt(f)
+    }
+}
+
+/// Returns the servers of these settings, each alone.
+pub(super) fn each(servers: Servers) -> Result<Vec<LoneServer>, VerifyError> {
+    Ok(name_servers(servers)?.into_iter().map(LoneServer).collect())
 }
 
 /// Most records of one answer that are read; for MX and PTR one more than the limits of RFC 7208
@@ -231,7 +282,7 @@ fn name_server(address: SocketAddr) -> NameServerConfig {
 }
 
 /// Classifies an error. NXDOMAIN and an empty answer are valid answers; anything else may pass.
-fn failure(error: &NetError) -> (Option<u32>, Outcome) {
+pub(super) fn failure(error: &NetError) -> (Option<u32>, Outcome) {
     match error {
         NetError::Dns(DnsError::NoRecordsFound(found))
             if matches!(found.response_code, ResponseCode::NoError | ResponseCode::NXDomain) =>

@@ -186,6 +186,11 @@ async fn a_restore_says_what_is_missing_to_be_the_same_server() {
     let serve = ["serve", "--data", "new", "--smtp", "127.0.0.1:0", "--http", "127.0.0.1:0"];
     let said = failing(here, &serve).await;
     assert!(said.contains("new/secrets.key is missing, but the store holds secrets"), "{said}");
+    let dns = scene.site.dns.addr().to_string();
+    let checked = gatepost(here, &[&serve[..], &["--check", "--dns", &dns]].concat()).await;
+    let said = String::from_utf8_lossy(&checked.stdout).into_owned();
+    assert_eq!(checked.status.code(), Some(1), "{said}");
+    assert!(said.contains("new/secrets.key is missing, but the store holds secrets"), "{said}");
     std::fs::copy(here.join("data/secrets.key"), here.join("new/secrets.key")).unwrap();
     let server = Server::start(&here.join("new"), scene.site.dns.addr()).await;
     assert!(!is_pinned(server.smtp, &scene.pin).await, "the old key cannot be known");

@@ -36,6 +36,7 @@ mod demo;
 mod dev;
 mod differential;
 mod docs;
+mod doctor;
 mod domains;
 mod egress;
 mod examples;

@@ -38,6 +38,7 @@ mod domains;
 mod erasure;
 mod events;
 mod exercise;
+mod facts;
 mod faults;
 mod gateways;
 mod hand_overs;

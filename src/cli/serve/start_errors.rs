@@ -11,14 +11,20 @@ use crate::tls::FilesError;
 /// Ports below this one need a privilege, unless the system is configured otherwise.
 const PRIVILEGED: u16 = 1024;
 
+/// An address that cannot be listened on: why, and what to do.
+pub(in crate::cli) struct Unbound {
+    pub(in crate::cli) detail: String,
+    pub(in crate::cli) advice: String,
+}
+
 /// Settings that a startup error can be about, with their flags.
-pub(super) struct NamedSettings {
+pub(in crate::cli) struct NamedSettings {
     addresses: [(&'static str, Option<SocketAddr>, u16); 3],
     files: [(&'static str, Option<PathBuf>); 4],
 }
 
 impl NamedSettings {
-    pub(super) fn of(settings: &Settings) -> Self {
+    pub(in crate::cli) fn of(settings: &Settings) -> Self {
         let tls = &settings.tls;
         let (smtp, http) = (tls.smtp.as_ref(), tls.http.as_ref());
         Self {
@@ -36,9 +42,12 @@ impl NamedSettings {
         }
     }
 
-    pub(super) fn explain(&self, error: RunError) -> Failure {
+    pub(in crate::cli) fn explain(&self, error: RunError) -> Failure {
         match &error {
-            RunError::Listen { address, source } => self.explain_listening(*address, source),
+            RunError::Listen { address, source } => {
+                let explained = self.explain_listening(*address, source);
+                explained.map(|Unbound { detail, advice }| format!("{detail}: {advice}"))
+            }
             RunError::Certificate(FilesError::Read { path, source }) => {
                 self.explain_reading(path, source)
             }
@@ -47,18 +56,25 @@ impl NamedSettings {
         .map_or_else(|| error.into(), Into::into)
     }
 
-    fn explain_listening(&self, address: SocketAddr, source: &io::Error) -> Option<String> {
+    pub(in crate::cli) fn explain_listening(
+        &self,
+        address: SocketAddr,
+        source: &io::Error,
+    ) -> Option<Unbound> {
         let (flag, _, other) = self.addresses.iter().find(|(_, one, _)| *one == Some(address))?;
         let elsewhere = SocketAddr::new(address.ip(), *other);
         match source.kind() {
-            io::ErrorKind::PermissionDenied if address.port() < PRIVILEGED => Some(format!(
-                "cannot listen on {address}: permission denied: a port below {PRIVILEGED} needs \
-                 CAP_NET_BIND_SERVICE; or choose {flag} {elsewhere}"
-            )),
-            io::ErrorKind::AddrInUse => Some(format!(
-                "cannot listen on {address}: another program listens there: stop that program, or \
-                 choose another {flag}"
-            )),
+            io::ErrorKind::PermissionDenied if address.port() < PRIVILEGED => Some(Unbound {
+                detail: format!("cannot listen on {address}: permission denied"),
+                advice: format!(
+                    "a port below {PRIVILEGED} needs CAP_NET_BIND_SERVICE; or choose {flag} \
+                     {elsewhere}"
+                ),
+            }),
+            io::ErrorKind::AddrInUse => Some(Unbound {
+                detail: format!("cannot listen on {address}: another program listens there"),
+                advice: format!("stop that program, or choose another {flag}"),
+            }),
             _ => None,
         }
     }

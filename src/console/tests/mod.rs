@@ -9,6 +9,7 @@ mod places;
 mod refused;
 mod rights;
 mod session;
+mod setup;
 mod system;
 
 use url::form_urlencoded::Serializer;

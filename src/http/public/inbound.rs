@@ -26,11 +26,12 @@ use tokio::time::{Instant, timeout};
 use crate::app::access::need::Effect;
 use crate::app::relay::inbound::{InboundError, PostOutcome};
 use crate::domain::account::Account;
+use crate::domain::causes::with_causes;
 use crate::domain::id::IntakeId;
 use crate::domain::key::KeyHash;
 use crate::domain::relay::{Forwarded, RelayType, WayIn};
 use crate::http::answer::file::success;
-use crate::http::error::{Code, NOTHING_HERE, Problem, chain};
+use crate::http::error::{Code, NOTHING_HERE, Problem};
 use crate::http::limits::inbound_places::InboundPlace;
 use crate::http::limits::rates::Rated;
 use crate::http::limits::turns::to_the_end;
@@ -100,7 +101,7 @@ async fn find_way_in(http: &Http, segments: &[String], from: IpAddr) -> Result<W
         }
         Err(error) => {
             http.limits.give_back(admitted, Instant::now());
-            Err(Problem::unavailable(chain(&error)))
+            Err(Problem::unavailable(with_causes(&error)))
         }
     }
 }
@@ -173,7 +174,7 @@ fn answer(kind: RelayType, taken: Result<PostOutcome, InboundError>) -> Result<R
         }
         Err(InboundError::Broken(error)) => Err(Problem::invalid(error)),
         Err(error @ (InboundError::Unavailable(_) | InboundError::Relays(_))) => {
-            Err(Problem::unavailable(chain(&error)))
+            Err(Problem::unavailable(with_causes(&error)))
         }
     }
 }

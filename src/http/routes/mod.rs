@@ -22,6 +22,7 @@ pub(super) mod computers;
 pub(super) mod contacts;
 pub(super) mod conversations;
 pub(super) mod deliveries;
+pub(super) mod domain_check;
 pub(super) mod domains;
 pub(super) mod erasure;
 mod event_stream;

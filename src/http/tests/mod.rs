@@ -13,6 +13,7 @@ mod computers;
 mod deliveries;
 mod described;
 mod docs;
+mod domain_check;
 mod domains;
 mod erasure;
 mod events;
@@ -68,6 +69,7 @@ use crate::app::apps::Apps;
 use crate::app::audit::AuditLog;
 use crate::app::computers::Computers;
 use crate::app::delivery::{Destinations, EventLog};
+use crate::app::doctor::domain_checks::{DomainChecks, ThisServer};
 use crate::app::idempotency::KeptResponses;
 use crate::app::intake::reception::Reception;
 use crate::app::mailbox::Mailbox;
@@ -96,6 +98,7 @@ use crate::rules::Rules;
 use crate::shutdown::Shutdown;
 use crate::store::{DeliveryFilter, DeliveryRecord, Location, Page, Store};
 use crate::testkit::dns::{DnsServer, Zone};
+use crate::tls::self_signed;
 use crate::verify::{Authenticator, Servers};
 
 /// The longest wait of a test: a bound, not a pause.
@@ -238,6 +241,7 @@ impl House {
             preview: preview::of(&store, &rules, &mint, &dns),
             audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&access_rules)),
             answers: KeptResponses::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
+            domain_checks: domain_checks(&store, &dns, &mint),
             dns,
             system: system(&store, &mint),
         };
@@ -397,6 +401,20 @@ impl House {
 }
 
 /// The state of a gateway without a front end for mail.
+fn domain_checks(store: &Store, dns: &Arc<Authenticator>, mint: &Mint) -> DomainChecks {
+    let hostname = DomainName::parse("gw.example").unwrap();
+    let pair = self_signed::make_temporary(&hostname).unwrap();
+    let certificate = pair.certificate().clone();
+    let server = ThisServer {
+        hostname,
+        port: 2525,
+        certificate: Arc::new(move || certificate.clone()),
+        expiry_warning: Duration::from_secs(1),
+    };
+    let within = Duration::from_secs(5);
+    DomainChecks::new(store.clone(), Arc::clone(dns), mint.clock().clone(), server, within)
+}
+
 fn system(store: &Store, mint: &Mint) -> System {
     let clock = mint.clock().clone();
     let metrics = Metrics::new(clock.now()).unwrap();

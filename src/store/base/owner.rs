@@ -65,6 +65,19 @@ impl Blobs {
             Some(owner) => owner,
             None => self.become_owner(identity).await?,
         };
+        self.compare(&owner, identity)
+    }
+
+    /// Fails if another database is the owner. A database without an identity owns nothing yet.
+    pub(in crate::store) async fn check_owner(
+        &self,
+        identity: Option<Uuid>,
+    ) -> Result<(), StoreError> {
+        let owner = in_time(self.rules.read(), self.owner()).await?;
+        owner.map_or(Ok(()), |owner| self.compare(&owner, identity.unwrap_or_default()))
+    }
+
+    fn compare(&self, owner: &str, identity: Uuid) -> Result<(), StoreError> {
         let owner = Uuid::try_parse(owner.trim());
         if owner == Ok(identity) {
             return Ok(());

@@ -192,14 +192,21 @@ impl Blobs {
     /// Writes and removes an object, as a server must before it takes in mail. Takes none of the
     /// `max_puts` places: waiting for one is no fault.
     pub(in crate::store) async fn probe(&self) -> Result<(), StoreError> {
-        let probe = Bytes::from_static(b"Can this be written?");
+        let probe = self.put_probe().await.map_err(|error| self.unusable(error))?;
+        self.remove(&probe.path).await.map(drop)
+    }
+
+    /// Writes an object for a try; the caller reads or removes it.
+    pub(in crate::store) async fn put_probe(&self) -> Result<Probe, StoreError> {
+        let bytes = Bytes::from_static(b"Can this be written?");
         let mut digest = Digest([0; 32]);
-        digest.0.copy_from_slice(sha256(&SHA256, &probe).as_ref());
+        digest.0.copy_from_slice(sha256(&SHA256, &bytes).as_ref());
         // Named like any other object, so that one left behind is an ordinary orphan.
         let path = Path::from(name(digest, self.mint.uuid()));
-        let writing = self.write(&path, PutPayload::from_bytes(probe), PutMode::Overwrite);
-        in_time(self.rules.put(), writing).await.map_err(|error| self.unusable(error))?;
-        self.remove(&path).await.map(drop)
+        let size = bytes.len() as u64;
+        let writing = self.write(&path, PutPayload::from_bytes(bytes), PutMode::Overwrite);
+        in_time(self.rules.put(), writing).await?;
+        Ok(Probe { path, size, digest })
     }
 
     /// Adds the place of the blob store to an error.
@@ -237,6 +244,14 @@ impl Blobs {
         let removing = tokio::task::spawn_blocking(move || folder.remove_unfinished(before));
         removing.await.map_err(failed)?.map_err(failed)
     }
+}
+
+/// An object that was written for a try.
+#[derive(Debug)]
+pub struct Probe {
+    pub(in crate::store) path: Path,
+    pub(in crate::store) size: u64,
+    pub(in crate::store) digest: Digest,
 }
 
 /// Returns `raw/<first byte>/<digest>-<id>`: the first byte spreads objects over 256 folders.

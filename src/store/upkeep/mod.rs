@@ -9,6 +9,7 @@
 pub mod backup;
 pub mod backup_error;
 pub mod companion_files;
+pub mod database_facts;
 pub mod deleted_account_cleanup;
 pub mod erasure;
 pub mod erasure_redaction;

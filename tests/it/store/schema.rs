@@ -37,6 +37,7 @@ fn every_method_of_the_store_is_in_the_suite() {
 const RUN_ONCE: &[(&str, &str)] = &[
     ("check_commit", "a question, which is asked again"),
     ("check_writable", "a question"),
+    ("database_facts", "a question"),
     ("decide_identity", "inserts one row, and the first wins"),
     ("link_key", "inserts one row, and the first wins"),
     ("forget_words", "SQLite only, where no other transaction writes"),

@@ -9,11 +9,10 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyPair,
     date_time_ymd,
 };
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -110,54 +109,7 @@ pub fn opportunistic() -> TlsConnector {
 
 /// A client's side of TLS that takes any certificate, and offers these protocols (ALPN).
 pub fn offering(protocols: &[&str]) -> TlsConnector {
-    let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Anybody))
-        .with_no_client_auth();
-    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
-    TlsConnector::from(Arc::new(config))
-}
-
-#[derive(Debug)]
-struct Anybody;
-
-impl ServerCertVerifier for Anybody {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = default_provider().signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signed, &algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = default_provider().signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signed, &algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        default_provider().signature_verification_algorithms.supported_schemes()
-    }
+    gatepost::testkit::presented::offering(protocols).unwrap()
 }
 
 /// An SMTP session behind STARTTLS.

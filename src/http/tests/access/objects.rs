@@ -168,6 +168,7 @@ const THINGS: &[Thing] = &[
     thing("DELETE /tokens", Place::Body("token"), token, no_token, 404),
     thing("DELETE /domain", Place::Query("domain"), domain, no_name, 404),
     thing("DELETE /domain", Place::Body("domain"), domain, no_name, 404),
+    thing("GET /domain/check", Place::Query("domain"), domain, no_name, 404),
     thing("GET /getAccountByExternalId", Place::Query("externalAccountId"), called, no_name, 404),
     thing("GET /member", Place::Query("targetMemberId"), member, no_id, 404),
     thing("PUT /member", Place::Body("targetMemberId"), member, no_id, 404),

@@ -97,6 +97,7 @@ pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
         "POST /domain" | "DELETE /domain" => {
             sample.with(json!({ "domain": format!("{new}.example") }))
         }
+        "GET /domain/check" => sample.asking("domain", format!("{new}.example")),
         "POST /webhooks" => sample.with(json!({ "url": url, "label": new, "type": "incoming" })),
         // Leaves no former secret, because their number is limited.
         "POST /webhooks/{id}/rotate" => sample.with(json!({ "endFormer": true })),

@@ -9,7 +9,7 @@ use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::{TimeRange, Timestamp};
 use crate::domain::delivery::{Attempt, State};
 use crate::domain::event::{About, EventName};
-use crate::domain::id::{AccountId, AttemptId, DeliveryId, DestinationId, EventId};
+use crate::domain::id::{AccountId, AttemptId, DeliveryId, DestinationId, EventId, MessageId};
 use crate::domain::repeats::LogCause;
 use crate::store::base::Base;
 use crate::store::base::page::Page;
@@ -112,6 +112,24 @@ impl Base {
         page.read_by("created_at", &mut query, time);
         let rows = query.fetch_all(self.reader()).await?;
         Ok(page.newest_first(self.records(&rows, attempts).await?))
+    }
+
+    /// Returns the first deliveries of all events that a message announced, each with up to
+    /// `attempts` of its newest attempts.
+    pub async fn deliveries_of(
+        &self,
+        message: MessageId,
+        attempts: u32,
+    ) -> Result<Vec<DeliveryRecord>, StoreError> {
+        const MOST: i64 = 200;
+        let rows = sql("SELECT id, event_id, event_number, destination_id, state,
+                               next_attempt_at, created_at
+                        FROM deliveries WHERE event_id = $1 LIMIT $2")
+        .bind(message.0)
+        .bind(MOST)
+        .fetch_all(self.reader())
+        .await?;
+        self.records(&rows, attempts).await
     }
 
     /// Returns a delivery to a destination of this account, also to a removed one.

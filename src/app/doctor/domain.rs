@@ -1,0 +1,271 @@
+//! The DNS of a mail domain: where its mail goes, and whether those hosts are this server.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use super::certificates::{Lasting, lasting};
+use super::{Check, CheckSubject};
+use crate::domain::clock::Timestamp;
+use crate::domain::domain_name::DomainName;
+use crate::egress::certificate::Certificate;
+use crate::egress::guard::is_public;
+use crate::verify::{Authenticator, Reverse, Unanswered};
+
+/// Most hosts of a domain that are looked at, and most addresses of a host: more than honest ones
+/// have.
+const MOST_HOSTS: usize = 5;
+const MOST_ADDRESSES: usize = 8;
+
+/// This server, as its domains should name it.
+#[derive(Clone, Debug)]
+pub struct ServerFacts {
+    pub hostname: DomainName,
+    /// The certificate that SMTP clients are shown, if it is known.
+    pub certificate: Option<Certificate>,
+    pub now: Timestamp,
+    /// A certificate that ends within this time is warned of.
+    pub expiry_warning: Duration,
+    /// Longest wait for one look-up.
+    pub within: Duration,
+}
+
+const RESOLVERS: &str = "check the resolvers (--dns) and the name servers of the domain, then check \
+                         again";
+
+/// Checks one domain: MX, then for each host its addresses, their names, the certificate and TLSA;
+/// at last MTA-STS.
+pub async fn check(dns: &Authenticator, domain: &DomainName, facts: &ServerFacts) -> Vec<Check> {
+    let found = dns.exchangers(domain.to_string(), facts.within);
+    let (found, policy) =
+        tokio::join!(found, dns.texts(format!("_mta-sts.{domain}"), facts.within));
+    let implicit = match &found {
+        Ok(hosts) if hosts.is_empty() => {
+            let addresses = dns.addresses(domain.to_string(), facts.within).await;
+            addresses.is_ok_and(|addresses| !addresses.is_empty())
+        }
+        _ => false,
+    };
+    let (mta_sts, has_policy) = mta_sts(domain, policy);
+    let first = mx(domain, &found, implicit, facts);
+    let hosts = found.map(hosts_of).unwrap_or_default();
+    let own = |host: &String| host == facts.hostname.as_str();
+    // Where none has our name, all may be other names of this server.
+    let any_is_own = hosts.iter().any(own);
+    let of_hosts = hosts.iter().map(|host| {
+        let is_own = own(host) || !any_is_own;
+        of_host(dns, host, HostRole { is_own, has_policy }, facts)
+    });
+    let of_hosts = join_all(of_hosts).await;
+    [first].into_iter().chain(of_hosts.into_iter().flatten()).chain([mta_sts]).collect()
+}
+
+fn hosts_of(exchangers: Vec<(u16, String)>) -> Vec<String> {
+    let mut hosts: Vec<String> = Vec::new();
+    for (_, host) in exchangers {
+        if !host.is_empty() && !hosts.contains(&host) && hosts.len() < MOST_HOSTS {
+            hosts.push(host);
+        }
+    }
+    hosts
+}
+
+fn mx(
+    domain: &DomainName,
+    found: &Result<Vec<(u16, String)>, Unanswered>,
+    implicit: bool,
+    facts: &ServerFacts,
+) -> Check {
+    let topic = Check::of(CheckSubject::Mx, domain.as_str());
+    let hostname = &facts.hostname;
+    let line = format!("{domain}. MX 10 {hostname}.");
+    let exchangers = match found {
+        Err(error) => {
+            return topic.failure(format!("the MX record cannot be looked up: {error}"), RESOLVERS);
+        }
+        Ok(exchangers) => exchangers,
+    };
+    if exchangers.iter().any(|(_, host)| host.is_empty()) {
+        let detail = "the MX record says that the domain takes no mail (RFC 7505)";
+        return topic.failure(detail, "publish an MX record that names this server").paste(line);
+    }
+    let listed: Vec<String> =
+        exchangers.iter().map(|(preference, host)| format!("{host} ({preference})")).collect();
+    let listed = listed.join(", ");
+    if exchangers.is_empty() {
+        let advice = "publish an MX record that names this server";
+        return match implicit {
+            true => topic.warning(
+                "there is no MX record: senders use the address of the domain itself",
+                advice,
+            ),
+            false => topic.failure("there is no MX record: nobody can send mail here", advice),
+        }
+        .paste(line);
+    }
+    if exchangers.iter().any(|(_, host)| host == hostname.as_str()) {
+        return topic.ok(format!("mail goes to {listed}"));
+    }
+    let detail = format!("mail goes to {listed}, and this server is {hostname}");
+    let advice = "name this server in the MX record, or correct --hostname; right as it is if those \
+                  hosts hand mail on to this server";
+    topic.warning(detail, advice).paste(line)
+}
+
+#[derive(Clone, Copy)]
+struct HostRole {
+    /// The certificate of this server is for the host.
+    is_own: bool,
+    /// Senders verify certificates by MTA-STS.
+    has_policy: bool,
+}
+
+/// Checks of one mail exchanger.
+async fn of_host(
+    dns: &Authenticator,
+    host: &str,
+    role: HostRole,
+    facts: &ServerFacts,
+) -> Vec<Check> {
+    let found = dns.addresses(host.to_owned(), facts.within);
+    let associations = dns.tls_associations(format!("_25._tcp.{host}"), facts.within);
+    let (found, associations) = tokio::join!(found, associations);
+    let mut checks = vec![addresses(host, &found)];
+    let found = found.unwrap_or_default();
+    let public = found.iter().filter(|address| is_public(**address)).take(MOST_ADDRESSES);
+    checks.extend(join_all(public.map(|address| ptr(dns, *address, facts))).await);
+    if role.is_own {
+        checks.push(certificate(host, role, facts));
+        checks.push(tlsa(host, associations, facts));
+    }
+    checks
+}
+
+fn addresses(host: &str, found: &Result<Vec<IpAddr>, Unanswered>) -> Check {
+    let topic = Check::of(CheckSubject::Address, host);
+    let listed =
+        |list: &[IpAddr]| list.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ");
+    match found {
+        Err(error) => topic.failure(format!("it cannot be looked up: {error}"), RESOLVERS),
+        Ok(found) if found.is_empty() => topic
+            .failure("it has no address: nobody can send mail there", "publish its address")
+            .paste(format!("{host}. A (the public IPv4 address of this server)")),
+        Ok(found) if !found.iter().any(|address| is_public(*address)) => topic.warning(
+            format!("it is {}: no public address", listed(found)),
+            "publish the address by which the internet reaches this server; right as it is for \
+             mail of your own network",
+        ),
+        Ok(found) => topic.ok(format!("it is {}", listed(found))),
+    }
+}
+
+async fn ptr(dns: &Authenticator, address: IpAddr, facts: &ServerFacts) -> Check {
+    let topic = Check::of(CheckSubject::Ptr, address.to_string());
+    match dns.reverse(address, facts.within).await {
+        (Reverse::Confirmed, detail) => topic.ok(detail),
+        (Reverse::NotPublic, detail) => topic.skipped(detail),
+        (Reverse::Unknown, detail) => topic.warning(detail, RESOLVERS),
+        (Reverse::Unconfirmed, detail) => topic.warning(
+            detail,
+            "ask those who gave you the address for a PTR record with the name of the host; some \
+             senders ask for it",
+        ),
+    }
+}
+
+fn certificate(host: &str, role: HostRole, facts: &ServerFacts) -> Check {
+    let topic = Check::of(CheckSubject::Certificate, host);
+    let Some(certificate) = &facts.certificate else {
+        return topic.skipped("the certificate of this server is not known here");
+    };
+    let names = DomainName::parse(host).is_ok_and(|host| certificate.names(&host));
+    let (detail, advice) = match lasting(certificate, facts.now, facts.expiry_warning) {
+        Lasting::Well(until) if names => return topic.ok(format!("it is for this host, {until}")),
+        Lasting::Well(_) => (
+            format!("the certificate of this server is not for {host}"),
+            "install a certificate for this name (--smtp-tls-cert or --acme-names)",
+        ),
+        Lasting::Badly(why) => {
+            (why, "install a new certificate (--smtp-tls-cert or --acme-directory)")
+        }
+    };
+    // Others do not verify it (RFC 7435).
+    match role.has_policy {
+        true => topic.failure(format!("{detail}, and senders verify it (MTA-STS)"), advice),
+        false => topic.warning(format!("{detail}: senders that verify it do not connect"), advice),
+    }
+}
+
+fn tlsa(host: &str, found: Result<Vec<String>, Unanswered>, facts: &ServerFacts) -> Check {
+    let topic = Check::of(CheckSubject::Tlsa, host);
+    let Some(certificate) = &facts.certificate else {
+        return topic.skipped("the key of this server is not known here");
+    };
+    let own = certificate.tlsa();
+    let line = format!("_25._tcp.{host}. TLSA {own}");
+    match found {
+        Err(error) => topic.warning(format!("TLSA cannot be looked up: {error}"), RESOLVERS),
+        Ok(found) if found.is_empty() => {
+            topic.skipped("there is no TLSA record; DANE needs one, and DNSSEC").paste(line)
+        }
+        Ok(found) if found.contains(&own) => {
+            topic.ok("TLSA has the key in use (DNSSEC was not checked)")
+        }
+        Ok(found) if found.iter().any(|one| !one.starts_with("3 ")) => topic.warning(
+            "TLSA does not have the key in use by 3 1 1, and its other records are not compared",
+            "publish the key in use",
+        )
+        .paste(line),
+        Ok(_) => topic
+            .failure(
+                "TLSA has another key than the one in use: senders that use DANE do not deliver",
+                "publish the key in use, or install the certificate of the published key",
+            )
+            .paste(line),
+    }
+}
+
+/// Returns the check, and whether senders may verify certificates by a policy.
+fn mta_sts(domain: &DomainName, found: Result<Vec<Vec<u8>>, Unanswered>) -> (Check, bool) {
+    let topic = Check::of(CheckSubject::MtaSts, domain.as_str());
+    let records = match found {
+        Err(error) => {
+            let detail = format!("_mta-sts.{domain} cannot be looked up: {error}");
+            return (topic.warning(detail, RESOLVERS), false);
+        }
+        Ok(records) => records,
+    };
+    let mut policies = records.iter().map(|text| String::from_utf8_lossy(text));
+    let mut policies = policies.by_ref().filter(|text| text.starts_with("v=STSv1"));
+    match (policies.next(), policies.next()) {
+        (None, _) => (topic.skipped("no policy: senders encrypt without verifying"), false),
+        (Some(_), Some(_)) => {
+            let detail = format!("_mta-sts.{domain} has several records: senders use none");
+            (topic.warning(detail, "publish one record v=STSv1; id=…"), false)
+        }
+        (Some(policy), None) => match policy_id(&policy) {
+            Some(id) => {
+                let detail = format!(
+                    "policy {id}; its file https://mta-sts.{domain}/.well-known/mta-sts.txt was \
+                     not fetched"
+                );
+                (topic.ok(detail), true)
+            }
+            None => {
+                let detail = format!("the record of _mta-sts.{domain} has no id: senders use none");
+                (topic.warning(detail, "publish v=STSv1; id=… with letters and digits"), false)
+            }
+        },
+    }
+}
+
+/// The id of a policy: 1 to 32 letters and digits (RFC 8461 §3.1).
+fn policy_id(record: &str) -> Option<&str> {
+    let fields = record.split(';').filter_map(|field| field.split_once('='));
+    let id =
+        fields.map(|(name, value)| (name.trim(), value.trim())).find(|(name, _)| *name == "id");
+    let (_, id) = id?;
+    let is_plain = (1..=32).contains(&id.len()) && id.bytes().all(|c| c.is_ascii_alphanumeric());
+    is_plain.then_some(id)
+}

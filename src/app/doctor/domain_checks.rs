@@ -1,0 +1,106 @@
+//! The DNS of a customer's domain, as a customer may ask for it: of a domain of the account's own, or
+//! of an address of the Agent. Each answer waits for names that the customer chose, so that callers
+//! must bound how many ask at once.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::domain::{self, ServerFacts};
+use super::{Check, CheckSubject};
+use crate::app::tenancy::TenancyError;
+use crate::domain::clock::Clock;
+use crate::domain::domain_name::DomainName;
+use crate::domain::id::AccountId;
+use crate::egress::certificate::Certificate;
+use crate::store::Store;
+use crate::verify::Authenticator;
+
+/// The port to which mail servers deliver (RFC 5321 §4.5.4.2).
+const MAIL: u16 = 25;
+
+/// How to read the certificate that SMTP clients are shown.
+pub type ShownCertificate = Arc<dyn Fn() -> Certificate + Send + Sync>;
+
+#[derive(Clone)]
+pub struct DomainChecks {
+    store: Store,
+    dns: Arc<Authenticator>,
+    clock: Clock,
+    server: ThisServer,
+    /// Longest wait for one look-up.
+    within: Duration,
+}
+
+/// The server that domains should name.
+#[derive(Clone)]
+pub struct ThisServer {
+    pub hostname: DomainName,
+    /// The port that takes mail in.
+    pub port: u16,
+    pub certificate: ShownCertificate,
+    /// A certificate that ends within this time is warned of.
+    pub expiry_warning: Duration,
+}
+
+impl fmt::Debug for DomainChecks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DomainChecks")
+            .field("hostname", &self.server.hostname)
+            .finish_non_exhaustive()
+    }
+}
+
+impl DomainChecks {
+    pub const fn new(
+        store: Store,
+        dns: Arc<Authenticator>,
+        clock: Clock,
+        server: ThisServer,
+        within: Duration,
+    ) -> Self {
+        Self { store, dns, clock, server, within }
+    }
+
+    /// Checks a domain. Fails with `DomainElsewhere` unless the account has or claims it, or has an
+    /// address in it.
+    pub async fn check(
+        &self,
+        account: AccountId,
+        domain: &DomainName,
+    ) -> Result<Vec<Check>, TenancyError> {
+        if !self.is_of(account, domain).await? {
+            return Err(TenancyError::DomainElsewhere { domain: domain.clone(), account });
+        }
+        let facts = ServerFacts {
+            hostname: self.server.hostname.clone(),
+            certificate: Some((self.server.certificate)()),
+            now: self.clock.now(),
+            expiry_warning: self.server.expiry_warning,
+            within: self.within,
+        };
+        let mut checks = domain::check(&self.dns, domain, &facts).await;
+        checks.push(self.port());
+        Ok(checks)
+    }
+
+    async fn is_of(&self, account: AccountId, domain: &DomainName) -> Result<bool, TenancyError> {
+        let held = self.store.domains(Some(account)).await?;
+        if held.iter().any(|one| one.domain == *domain) {
+            return Ok(true);
+        }
+        let addresses = self.store.addresses(account).await?;
+        Ok(addresses.iter().any(|one| one.address.domain() == domain))
+    }
+
+    fn port(&self) -> Check {
+        let topic = Check::of(CheckSubject::Port, self.server.hostname.as_str());
+        match self.server.port {
+            MAIL => topic.ok("the server takes mail in on port 25"),
+            other => topic.warning(
+                format!("the server takes mail in on port {other}, and mail servers send to 25"),
+                format!("forward port 25 of the address to {other}, or listen on it (--smtp)"),
+            ),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Settings, and the files and folders of the server: whose they are, and who may read them.
+
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use crate::app::doctor::{Check, CheckSubject};
+use crate::config::DEFAULT_FILE;
+use crate::domain::causes::with_causes;
+use crate::domain::clock::Timestamp;
+use crate::domain::id::Mint;
+use crate::run::{self, Settings};
+use crate::store::{Location, Store};
+
+/// Rights of the group and of others.
+const OTHERS: u32 = 0o077;
+/// No clock of a healthy machine goes back by so much.
+const BACK: Duration = Duration::from_secs(60);
+
+/// Checks the settings, the data folder and the files with keys.
+pub(super) fn check(settings: &Settings, mint: &Mint) -> Vec<Check> {
+    let mut checks = vec![of_settings(settings)];
+    if let Location::Folder(folder) = &settings.place.database {
+        checks.push(of_folder(folder));
+        checks.extend(of_clock(folder, mint.clock().now()));
+    }
+    checks.extend(of_secrets(settings, mint));
+    let pairs = [&settings.tls.smtp, &settings.tls.http];
+    checks.extend(pairs.into_iter().flatten().map(|paths| of_key(&paths.key)));
+    checks
+}
+
+fn of_settings(settings: &Settings) -> Check {
+    let file = if Path::new(DEFAULT_FILE).exists() { DEFAULT_FILE } else { "" };
+    let topic = Check::of(CheckSubject::Settings, file);
+    if !settings.is_secure() && !settings.http.ip().is_loopback() {
+        return topic.warning(
+            format!("the API speaks http at {}: keys cross the network in clear", settings.http),
+            "give --http-tls-cert and --http-tls-key, or put a proxy with TLS in front and name its \
+             https URL by --public-url",
+        );
+    }
+    topic.ok(format!("settings and rules can be read; this server is {}", settings.hostname))
+}
+
+fn of_folder(folder: &Path) -> Check {
+    let topic = Check::of(CheckSubject::Files, folder.display().to_string());
+    let found = match fs::metadata(folder) {
+        Ok(found) if found.is_dir() => found,
+        Ok(_) => return topic.failure("it is not a folder", "name a folder by --data"),
+        Err(error) => return topic.failure(reading(&error), "make the store with `gatepost init`"),
+    };
+    if let Some(owner) = another_owner(&found) {
+        return topic.warning(
+            format!("it belongs to user {owner}, and this command runs as {}", own_user()),
+            "run commands as the user of the server: files made by another one may lock it out",
+        );
+    }
+    if found.permissions().mode() & OTHERS != 0 {
+        let advice = format!("chmod 700 {}", folder.display());
+        return topic.warning("other users of this machine may enter it", advice);
+    }
+    match tempfile::tempfile_in(folder) {
+        Ok(_) => topic.ok("it is private, and can be written to"),
+        Err(error) => topic.failure(
+            format!("no file can be written there: {error}"),
+            "let the user of the server write there, and make room",
+        ),
+    }
+}
+
+/// Warns if the last change of the store is in the future.
+fn of_clock(folder: &Path, now: Timestamp) -> Option<Check> {
+    let changed = fs::read_dir(folder).ok()?.filter_map(|entry| {
+        let changed = entry.ok()?.metadata().ok()?.modified().ok()?;
+        let since = changed.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        Some(Timestamp::from_millis(i64::try_from(since.as_millis()).ok()?))
+    });
+    let changed = changed.max()?;
+    (changed > now.plus(BACK)).then(|| {
+        Check::of(CheckSubject::Clock, "").warning(
+            format!("files of the store were changed at {changed}, and now it is {now}"),
+            "set the clock (chrony or systemd-timesyncd): signatures are judged by it",
+        )
+    })
+}
+
+fn of_secrets(settings: &Settings, mint: &Mint) -> Option<Check> {
+    let path = run::secrets_key_file(settings.secrets_key.as_deref(), &settings.place)?;
+    let topic = Check::of(CheckSubject::Files, path.display().to_string());
+    if settings.secrets_key.is_none() && !path.exists() {
+        return Some(topic.skipped("there is none yet; the first start makes one"));
+    }
+    Some(match run::read_secrets_key(&path, mint) {
+        Err(error) => topic.failure(with_causes(&error), "a start would fail: correct the file"),
+        Ok(_) => of_key(&path),
+    })
+}
+
+/// Checks whether the keys open all secrets of the store; nothing is said if they do.
+pub(super) async fn of_sealed(settings: &Settings, store: &Store, mint: &Mint) -> Vec<Check> {
+    let path = run::secrets_key_file(settings.secrets_key.as_deref(), &settings.place);
+    let path = path.map_or_else(String::new, |path| path.display().to_string());
+    let topic = Check::of(CheckSubject::Files, path);
+    let named = settings.secrets_key.as_deref();
+    match run::check_secrets(named, &settings.place, store, mint).await {
+        Ok(true) => Vec::new(),
+        Ok(false) => vec![topic.failure(
+            "the store holds secrets of relays, apps or computers that none of the keys opens",
+            "add the key that sealed them to the file of --secrets-key-file",
+        )],
+        Err(error) => vec![topic.failure(with_causes(&error), "a start would fail")],
+    }
+}
+
+/// Checks a file with a private key.
+fn of_key(path: &PathBuf) -> Check {
+    let topic = Check::of(CheckSubject::Files, path.display().to_string());
+    match fs::File::open(path).and_then(|file| file.metadata()) {
+        Err(error) => topic.failure(reading(&error), "let the user of the server read it"),
+        Ok(found) if found.permissions().mode() & OTHERS != 0 => topic.warning(
+            "other users of this machine may read the key",
+            format!("chmod 600 {}", path.display()),
+        ),
+        Ok(_) => topic.ok("the key can be read, by its owner alone"),
+    }
+}
+
+fn reading(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "it does not exist".to_owned(),
+        _ => format!("it cannot be read: {error}"),
+    }
+}
+
+fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// The owner, if it is not the user of this command.
+fn another_owner(found: &Metadata) -> Option<u32> {
+    (found.uid() != own_user()).then(|| found.uid())
+}

@@ -1,0 +1,197 @@
+//! `GET /domain/check`: each row right and wrong, over a DNS that the tests change.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::domain::domain_name::DomainName;
+use crate::http::tests::House;
+use crate::shutdown::Shutdown;
+use crate::testkit::dns::{DnsServer, Zone};
+
+const DOMAIN: &str = "new.example";
+
+struct Checked {
+    house: House,
+    dns: DnsServer,
+}
+
+impl Checked {
+    async fn new() -> Self {
+        let zone = "new.example\tMX\tNOERROR\t10 gw.example\n\
+                    gw.example\tA\tNOERROR\t8.8.4.4\n\
+                    4.4.8.8.in-addr.arpa\tPTR\tNOERROR\tgw.example\n";
+        let zone = Zone::parse(zone).unwrap();
+        let dns = DnsServer::start(zone, Shutdown::default()).await.unwrap();
+        let house = House::asking(dns.addr(), "").await;
+        let org = house.id("org1");
+        house.tenancy.add_domain(&DomainName::parse(DOMAIN).unwrap(), org).await.unwrap();
+        Self { house, dns }
+    }
+
+    /// Replaces all records of this name and type; none if `values` is empty.
+    fn publish(&self, name: &str, kind: &str, values: &[&str]) {
+        self.dns.change(|zone| {
+            zone.remove(name, kind).unwrap();
+            for value in values {
+                zone.insert(name, kind, "NOERROR", value).unwrap();
+            }
+        });
+    }
+
+    async fn checks(&self) -> Vec<Value> {
+        let path = format!("/domain/check?domain={DOMAIN}");
+        let answer = self.house.get("org1", &path).await.success(200);
+        assert_eq!(answer["domain"], DOMAIN);
+        answer["checks"].as_array().unwrap().clone()
+    }
+
+    /// The check of this kind: its result, and all that it says.
+    async fn row(&self, kind: &str, about: &str) -> (String, String) {
+        let checks = self.checks().await;
+        let row = checks.iter().find(|row| row["check"] == kind && row["about"] == about);
+        let row = row.unwrap_or_else(|| panic!("no {kind} of {about}: {checks:?}"));
+        let text = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
+        (text("result"), [text("detail"), text("advice"), text("line")].join("; "))
+    }
+
+    async fn expect(&self, (kind, about): (&str, &str), result: &str, words: &[&str]) {
+        let (found, said) = self.row(kind, about).await;
+        assert_eq!(found, result, "{kind} of {about}: {said}");
+        for word in words {
+            assert!(said.contains(word), "{kind} of {about}: {said} lacks {word}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_domain_that_leads_here_is_right_in_each_row() {
+    let checked = Checked::new().await;
+    let all = checked.checks().await;
+    let kinds: Vec<_> = all.iter().map(|row| row["check"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["mx", "address", "ptr", "certificate", "tlsa", "mta-sts", "port"]);
+    checked.expect(("mx", DOMAIN), "ok", &["mail goes to gw.example (10)"]).await;
+    checked.expect(("address", "gw.example"), "ok", &["it is 8.8.4.4"]).await;
+    checked.expect(("ptr", "8.8.4.4"), "ok", &["8.8.4.4 is gw.example"]).await;
+    checked.expect(("certificate", "gw.example"), "ok", &["it is for this host, until"]).await;
+    checked.expect(("mta-sts", DOMAIN), "skipped", &["no policy"]).await;
+    checked.expect(("port", "gw.example"), "warning", &["2525", "forward port 25"]).await;
+
+    let (_, tlsa) = checked.row("tlsa", "gw.example").await;
+    let record = tlsa.split_once("_25._tcp.gw.example. TLSA ").unwrap().1;
+    assert!(record.starts_with("3 1 1 ") && record.len() == 6 + 64, "{record}");
+    checked.publish("_25._tcp.gw.example", "TLSA", &[record]);
+    let words = ["the key in use", "DNSSEC was not checked"];
+    checked.expect(("tlsa", "gw.example"), "ok", &words).await;
+    checked.publish("_mta-sts.new.example", "TXT", &["v=STSv1; id=20261127;"]);
+    checked.expect(("mta-sts", DOMAIN), "ok", &["policy 20261127", "was not fetched"]).await;
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_the_mx_record_is_said_with_the_line_to_paste() {
+    let checked = Checked::new().await;
+    let line = "new.example. MX 10 gw.example.";
+    checked.publish(DOMAIN, "MX", &[]);
+    checked.expect(("mx", DOMAIN), "failure", &["there is no MX record", line]).await;
+    checked.publish(DOMAIN, "A", &["8.8.4.4"]);
+    checked.expect(("mx", DOMAIN), "warning", &["the address of the domain itself", line]).await;
+    checked.publish(DOMAIN, "MX", &["0 ."]);
+    checked.expect(("mx", DOMAIN), "failure", &["takes no mail", line]).await;
+    checked.publish(DOMAIN, "MX", &["10 mail.other.example"]);
+    let words = ["mail goes to mail.other.example (10)", "this server is gw.example", line];
+    checked.expect(("mx", DOMAIN), "warning", &words).await;
+    checked.dns.change(|zone| zone.insert(DOMAIN, "MX", "SERVFAIL", "")).unwrap();
+    checked.expect(("mx", DOMAIN), "failure", &["cannot be looked up", "--dns"]).await;
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_host_is_said_with_the_line_to_paste() {
+    let checked = Checked::new().await;
+    checked.publish("gw.example", "A", &[]);
+    let words = ["it has no address", "gw.example. A "];
+    checked.expect(("address", "gw.example"), "failure", &words).await;
+    checked.publish("gw.example", "A", &["192.168.0.7"]);
+    checked.expect(("address", "gw.example"), "warning", &["192.168.0.7: no public"]).await;
+    assert!(checked.checks().await.iter().all(|row| row["check"] != "ptr"));
+    checked.publish("gw.example", "A", &["8.8.4.5", "8.8.4.6"]);
+    checked.publish("6.4.8.8.in-addr.arpa", "PTR", &["elsewhere.example"]);
+    checked.expect(("ptr", "8.8.4.5"), "warning", &["has no name", "PTR record"]).await;
+    checked.expect(("ptr", "8.8.4.6"), "warning", &["leads back"]).await;
+    checked.publish("gw.example", "A", &["8.8.4.7"]);
+    checked.dns.change(|zone| zone.insert("7.4.8.8.in-addr.arpa", "PTR", "SERVFAIL", "")).unwrap();
+    checked.expect(("ptr", "8.8.4.7"), "warning", &["could not be looked up"]).await;
+
+    let other = format!("3 1 1 {}", "ab".repeat(32));
+    checked.publish("_25._tcp.gw.example", "TLSA", &[&other]);
+    let words = ["another key", "_25._tcp.gw.example. TLSA 3 1 1 "];
+    checked.expect(("tlsa", "gw.example"), "failure", &words).await;
+    checked.publish("_25._tcp.gw.example", "TLSA", &[&other.replace("3 1 1", "2 1 1")]);
+    checked.expect(("tlsa", "gw.example"), "warning", &["not compared"]).await;
+}
+
+#[tokio::test]
+async fn a_policy_makes_a_wrong_certificate_a_failure() {
+    let checked = Checked::new().await;
+    checked.publish(DOMAIN, "MX", &["10 other.example", "20 third.example"]);
+    let words = ["is not for other.example", "--smtp-tls-cert"];
+    checked.expect(("certificate", "other.example"), "warning", &words).await;
+    checked.publish("_mta-sts.new.example", "TXT", &["v=STSv1; id=1"]);
+    let words = ["is not for third.example", "senders verify it (MTA-STS)"];
+    checked.expect(("certificate", "third.example"), "failure", &words).await;
+    checked.publish("_mta-sts.new.example", "TXT", &["v=STSv1; id=1", "v=STSv1; id=2"]);
+    checked.expect(("mta-sts", DOMAIN), "warning", &["several records"]).await;
+    checked.publish("_mta-sts.new.example", "TXT", &["v=STSv1;"]);
+    checked.expect(("mta-sts", DOMAIN), "warning", &["has no id"]).await;
+    // Hosts of others have certificates of their own.
+    checked.publish(DOMAIN, "MX", &["10 gw.example", "20 third.example"]);
+    let about: Vec<_> = checked.checks().await;
+    let about = about.iter().filter(|row| row["check"] == "certificate");
+    assert_eq!(about.map(|row| row["about"].clone()).collect::<Vec<_>>(), ["gw.example"]);
+}
+
+#[tokio::test]
+async fn a_domain_is_checked_for_those_whose_it_is() {
+    let checked = Checked::new().await;
+    let house = &checked.house;
+    let status = async |caller: &str, path: &str| house.get(caller, path).await.status;
+    let of = |domain: &str| format!("/domain/check?domain={domain}");
+    assert_eq!(status("org1", &of(DOMAIN)).await, 200);
+    for (caller, domain) in [
+        ("org2", DOMAIN),
+        ("agent1", DOMAIN),
+        ("org1", "nobody.example"),
+        ("org1", "partner.example"),
+    ] {
+        assert_eq!(status(caller, &of(domain)).await, 404, "{caller} {domain}");
+    }
+    // The domain of an address of the Agent, which an account above has.
+    assert_eq!(status("agent1", &of("partner.example")).await, 200);
+    let claim = json!({ "domain": "claimed.example" });
+    house.call("org2", "POST", "/domain", Some(&claim)).await.success(201);
+    assert_eq!(status("org2", &of("claimed.example")).await, 200);
+    assert_eq!(status("org1", &of("not..a.domain")).await, 400);
+}
+
+#[tokio::test]
+async fn a_key_checks_one_domain_at_a_time() {
+    let checked = Checked::new().await;
+    let http = Arc::clone(&checked.house.http);
+    checked.dns.change(|zone| zone.insert(DOMAIN, "MX", "TIMEOUT", "")).unwrap();
+    let slow = checked.checks();
+    tokio::pin!(slow);
+    let busy = async {
+        while http.domain_checks.places.available_permits() == http.rules.domains.max_checks {
+            tokio::task::yield_now().await;
+        }
+        checked.house.get("org1", &format!("/domain/check?domain={DOMAIN}")).await
+    };
+    tokio::select! {
+        _ = &mut slow => panic!("it did not wait"),
+        second = busy => {
+            assert_eq!(second.status, 429);
+            assert!(second.text().contains("another check of a domain"), "{}", second.text());
+        }
+    }
+    assert!(slow.await[0]["detail"].as_str().unwrap().contains("cannot be looked up"));
+    assert_eq!(http.domain_checks.places.available_permits(), http.rules.domains.max_checks);
+}

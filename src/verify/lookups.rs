@@ -1,0 +1,115 @@
+//! Records of the DNS as they are published now, for those who set a domain up. The path of a
+//! message does not come here: its look-ups are evidence.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use mail_auth::hickory_resolver::proto::rr::{RData, RecordType};
+use tokio::time::Instant;
+
+use super::answer::{Answer, Outcome};
+use super::{Authenticator, Unanswered, iprev};
+
+/// Whether an address has a name that leads back to it (RFC 8601 §3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reverse {
+    Confirmed,
+    /// No name, or none that leads back.
+    Unconfirmed,
+    /// The DNS did not answer in time.
+    Unknown,
+    /// Not an address of a host on the internet.
+    NotPublic,
+}
+
+impl Authenticator {
+    /// Returns the TXT records of a name without using the cache, each with its character strings
+    /// joined (RFC 1035 §3.3.14); empty if there are none. Fails if the DNS does not answer within
+    /// `within`.
+    pub async fn texts(&self, name: String, within: Duration) -> Result<Vec<Vec<u8>>, Unanswered> {
+        let answer = self.look_up(name, RecordType::TXT, within).await?;
+        Ok(answer.texts().unwrap_or_default())
+    }
+
+    /// Returns the mail exchangers of a domain with their preferences, the most preferred first;
+    /// an empty name is that of RFC 7505, which takes no mail.
+    pub async fn exchangers(
+        &self,
+        domain: String,
+        within: Duration,
+    ) -> Result<Vec<(u16, String)>, Unanswered> {
+        let mut hosts = self.look_up(domain, RecordType::MX, within).await?.hosts();
+        hosts.sort();
+        Ok(hosts)
+    }
+
+    /// Returns the addresses of a host, IPv4 first.
+    pub async fn addresses(
+        &self,
+        host: String,
+        within: Duration,
+    ) -> Result<Vec<IpAddr>, Unanswered> {
+        let (old, new) = tokio::join!(
+            self.look_up(host.clone(), RecordType::A, within),
+            self.look_up(host, RecordType::AAAA, within)
+        );
+        match (old, new) {
+            (Ok(old), Ok(new)) => Ok([old.addresses(), new.addresses()].concat()),
+            // One family is enough to reach the host.
+            (Ok(one), Err(error)) | (Err(error), Ok(one)) => {
+                let found = one.addresses();
+                if found.is_empty() { Err(error) } else { Ok(found) }
+            }
+            (Err(error), Err(_)) => Err(error),
+        }
+    }
+
+    /// Returns the TLSA records of a name as zone files have them (`3 1 1` and the hash in lower
+    /// case). Their DNSSEC signatures are not checked.
+    pub async fn tls_associations(
+        &self,
+        name: String,
+        within: Duration,
+    ) -> Result<Vec<String>, Unanswered> {
+        let answer = self.look_up(name, RecordType::TLSA, within).await?;
+        let found = answer.records(|data| match data {
+            RData::TLSA(tlsa) => {
+                let hex = tlsa.cert_data.iter().map(|octet| format!("{octet:02x}"));
+                let hex: String = hex.collect();
+                let usage = u8::from(tlsa.cert_usage);
+                Some(format!(
+                    "{usage} {} {} {hex}",
+                    u8::from(tlsa.selector),
+                    u8::from(tlsa.matching)
+                ))
+            }
+            _ => None,
+        });
+        Ok(found.unwrap_or_default())
+    }
+
+    /// Looks up the names of an address, and whether one leads back. Returns it in words, too.
+    pub async fn reverse(&self, address: IpAddr, within: Duration) -> (Reverse, String) {
+        let checked = iprev::check(&self.resolver, address, Instant::now() + within).await;
+        let result = match checked.summary().result.as_ref() {
+            "pass" => Reverse::Confirmed,
+            "permerror" | "fail" => Reverse::Unconfirmed,
+            "none" => Reverse::NotPublic,
+            _ => Reverse::Unknown,
+        };
+        (result, checked.step.detail)
+    }
+
+    async fn look_up(
+        &self,
+        name: String,
+        kind: RecordType,
+        within: Duration,
+    ) -> Result<Answer, Unanswered> {
+        let answer = self.resolver.query(name, kind, Instant::now() + within).await;
+        match answer.outcome {
+            Outcome::Temporary(why) => Err(Unanswered(why)),
+            _ => Ok(answer),
+        }
+    }
+}
