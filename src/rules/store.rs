@@ -208,3 +208,18 @@ impl StoreRules {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::Rules;
+
+    /// As threats K15 and `docs/availability.md` say.
+    #[test]
+    fn a_dead_gateway_is_found_within_five_seconds() {
+        let rules = Rules::defaults().unwrap().store.gateways;
+        // Another gateway sees the last beat up to a beat late, and then that it stands still.
+        let found = rules.silence() + rules.beat();
+        assert!(found < Duration::from_secs(5), "{found:?}");
+    }
+}

@@ -241,8 +241,10 @@ impl Stage {
         self.patroni.freeze(leader);
         self.patroni.cut(leader);
         times.add("… and its Patroni hangs, so that it stays a leader", self.flows(since).await);
+        // As a watchdog does: Patroni 3.0.2 that wakes up can take the lock back (the book says so).
+        self.patroni.kill(leader);
         self.patroni.mend(leader);
-        self.patroni.thaw(leader);
+        self.patroni.run(leader);
         self.settled().await;
 
         let since = Instant::now();

@@ -139,12 +139,12 @@ async fn soak() {
     let mailers = Mailers::start_paced(1_000_000, 6, Duration::from_millis(20));
     running.iter().for_each(|server| mailers.arrived(server.smtp));
     mailers.reach(300).await;
-    for place in 0..running.len() {
+    for (place, one) in running.iter_mut().enumerate() {
         let dns = dns_before.addr();
         let new = Server::start_build(GATEPOST, &location, folder.path(), dns).await;
         mailers.arrived(new.smtp);
         mailers.reach(mailers.acknowledged() + 300).await;
-        let old = std::mem::replace(&mut running[place], new);
+        let old = std::mem::replace(one, new);
         mailers.left(old.smtp);
         assert_eq!(old.terminate().await, 0);
         mailers.reach(mailers.acknowledged() + 300).await;

@@ -70,7 +70,6 @@ while read -r what node; do
     kill) kill -9 "$patroni" "$(head -1 "data$node/postmaster.pid")" ;;
     run) run "$node" ;;
     freeze) kill -STOP "$patroni" ;;
-    thaw) kill -CONT "$patroni" ;;
     switchover)
       settings "$node"
       PATRONI_ETCD3_HOSTS=127.0.0.1:$client patronictl -c patroni.yml switchover gatepost \
@@ -223,10 +222,6 @@ impl Patroni {
     /// Its Patroni does nothing any more; PostgreSQL goes on.
     pub fn freeze(&mut self, node: usize) {
         self.tell("freeze", node);
-    }
-
-    pub fn thaw(&mut self, node: usize) {
-        self.tell("thaw", node);
     }
 
     /// Another node becomes the leader, in good order.
