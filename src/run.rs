@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
 
 use crate::app::agents::Agents;
 use crate::app::audit::AuditLog;
@@ -84,6 +85,8 @@ pub struct Running {
     files: Vec<Arc<Files>>,
     stores: Stores,
     readiness: Readiness,
+    /// Cancelled when the front end for mail has ended.
+    mail_ended: CancellationToken,
     shutdown: Shutdown,
     exporting: Option<Exporting>,
     threads: Threads,
@@ -265,6 +268,7 @@ pub async fn start_on(
         system: system.clone(),
         domain_checks,
     };
+    let mail_ended = incoming.state.ended.clone();
     let readiness = readiness::checks(&store, mint.clock(), incoming.state, shutdown.clone());
     let api_rules = ApiRules { access: Arc::clone(&access), webhooks, apps: Arc::new(rules.apps) };
     let use_cases = api::use_cases(shared, &stores, vault, api_rules, &mint);
@@ -287,6 +291,7 @@ pub async fn start_on(
         acme: tls.acme.as_ref().and_then(Acme::http),
         stores,
         readiness,
+        mail_ended,
         files: tls.files.clone(),
         shutdown: shutdown.clone(),
         exporting,

@@ -3,6 +3,7 @@
 mod service_manager;
 pub(super) mod start_errors;
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -74,7 +75,7 @@ impl Serve {
         };
         say!("{}", ready(&running, self.log_json))?;
         service_manager::ready(&running).await;
-        let mut watchdog = Watchdog::over(&running);
+        let watchdog = Watchdog::over(&running);
         let broken = loop {
             tokio::select! {
                 _ = interrupt.recv() => break None,
@@ -85,15 +86,12 @@ impl Serve {
                     running.reload().await;
                     service_manager::ready(&running).await;
                 }
-                never = watchdog.run() => match never {},
             }
         };
+        watchdog.keep_status().await;
         service_manager::stopping(grace).await;
-        watchdog.keep_status();
-        let in_time = tokio::select! {
-            in_time = running.stop(grace) => in_time,
-            never = watchdog.run() => match never {},
-        };
+        let in_time = running.stop(grace).await;
+        drop(watchdog);
         tracing::info!(in_time, "gatepost has stopped");
         if let Some(broken) = broken {
             return Err(broken.into());
@@ -116,11 +114,39 @@ fn ready(running: &Running, json: bool) -> String {
 }
 
 async fn start(options: ServeOptions, sockets: Sockets) -> Result<Running, Failure> {
+    let given = Given::of(&options);
     let settings = settings(options).await?;
+    sockets.agree_with(given.addresses(&settings))?;
     let named = NamedSettings::of(&settings);
     Box::pin(run::start_on(sockets, settings, run::system_mint()))
         .await
         .map_err(|error| named.explain(error))
+}
+
+/// Which addresses the operator set, of those that have a default.
+struct Given {
+    smtp: bool,
+    http: bool,
+    acme: bool,
+}
+
+impl Given {
+    fn of(options: &ServeOptions) -> Self {
+        let (smtp, http) = (options.smtp.is_some(), options.http.is_some());
+        Self { smtp, http, acme: options.acme.http.is_some() }
+    }
+
+    /// The addresses that the operator set, by the listener of each.
+    fn addresses(&self, settings: &Settings) -> [(&'static str, Option<SocketAddr>); 5] {
+        let acme = settings.tls.acme.as_ref().map(|acme| acme.http);
+        [
+            ("smtp", self.smtp.then_some(settings.smtp)),
+            ("smtps", settings.tls.smtps),
+            ("http", self.http.then_some(settings.http)),
+            ("metrics", settings.metrics),
+            ("acme", acme.filter(|_| self.acme)),
+        ]
+    }
 }
 
 fn paths(CertificateFiles { chain, key }: CertificateFiles) -> Paths {

@@ -140,9 +140,10 @@ const OVER_TIME: u32 = 48;
 pub(super) fn empty_columns(begin: Timestamp, lasts: Duration, parts: usize) -> Vec<Column> {
     let column = |place: u32| {
         let began = begin.plus(lasts.mul_f64(f64::from(place) / f64::from(OVER_TIME))).to_string();
-        // Within a day hours matter, beyond it days.
-        let label = if lasts.as_secs() > 86_400 { began.get(5..10) } else { began.get(11..16) };
-        Column { label: label.unwrap_or_default().to_owned(), parts: vec![0; parts] }
+        // Beyond a day, several columns begin on one: the day alone would not tell them apart.
+        let from = if lasts.as_secs() > 86_400 { 5 } else { 11 };
+        let label = began.get(from..16).unwrap_or_default().replace('T', " ");
+        Column { label, parts: vec![0; parts] }
     };
     (0..OVER_TIME).map(column).collect()
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::domain::clock::Clock;
 use crate::domain::ports::MailLoad;
@@ -27,12 +29,14 @@ pub(super) struct FrontEndState {
     pub(super) min_free_bytes: u64,
 }
 
+/// Must be called on the threads of mail.
 pub(super) fn checks(
     store: &Store,
     clock: &Clock,
     front_end: FrontEndState,
     shutdown: Shutdown,
 ) -> Readiness {
+    let threads = Handle::current();
     let FrontEndState { ended, load, min_free_bytes } = front_end;
     let (trusted, spacious) = (store.clone(), store.clone());
     let checks = vec![
@@ -42,7 +46,12 @@ pub(super) fn checks(
                 (false, true) => Err(fault("not listening")),
                 (false, false) => Ok(()),
             };
-            async move { found }
+            // Asked from other threads: while those of mail hang, this does not come back.
+            let passed = AbortOnDropHandle::new(threads.spawn(async {}));
+            async move {
+                found?;
+                passed.await.map_err(|_| fault("no thread"))
+            }
         }),
         Check::new("memory", move || {
             let found = if load().has_memory { Ok(()) } else { Err(fault("used up")) };
@@ -92,4 +101,37 @@ fn as_fault(found: Result<(), StoreError>) -> Result<(), Fault> {
 
 fn fault(cause: &'static str) -> Fault {
     Fault { cause, detail: cause.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::rules::Rules;
+    use crate::run::system_mint;
+    use crate::store::Location;
+
+    #[tokio::test]
+    async fn threads_of_mail_that_hang_are_noticed() {
+        let (folder, mint) = (tempfile::tempdir().unwrap(), system_mint());
+        let location = Location::Folder(folder.path().into());
+        let rules = Rules::defaults().unwrap().store;
+        let store = Store::create(&location, &rules, mint.clone()).await.unwrap();
+        let mail = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let (hold, held) = mpsc::channel::<()>();
+        mail.spawn(async move { held.recv() });
+        let readiness = {
+            let _on_mail = mail.enter();
+            let load = || MailLoad { sessions: None, memory_bytes: None, has_memory: true };
+            let (ended, load) = (CancellationToken::new(), Arc::new(load));
+            let state = FrontEndState { ended, load, min_free_bytes: 0 };
+            checks(&store, mint.clock(), state, Shutdown::default())
+        };
+        let results = readiness.check(false).await;
+        let of_mail = results.into_iter().find(|result| result.name == "mail").unwrap();
+        assert_eq!(of_mail.fault.unwrap().cause, "not answering");
+        drop(hold);
+        mail.shutdown_background();
+    }
 }

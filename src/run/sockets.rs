@@ -40,6 +40,11 @@ pub enum SocketError {
          {remedy}, or stop its .socket unit"
     )]
     Unused { name: &'static str, remedy: &'static str },
+    #[error(
+        "{setting} is {set}, but the service manager passes a socket on {passed} for it: remove \
+         {setting} from the settings, or write its address into ListenStream= of the .socket unit"
+    )]
+    Elsewhere { setting: &'static str, set: SocketAddr, passed: SocketAddr },
     #[error("cannot use the socket {name} of the service manager")]
     Broken { name: &'static str, source: io::Error },
 }
@@ -68,6 +73,21 @@ impl Sockets {
             }
         }
         Ok(Self(sockets))
+    }
+
+    /// Fails if the operator set an address for a listener whose socket was passed on another one.
+    pub fn agree_with(
+        &self,
+        set: impl IntoIterator<Item = (&'static str, Option<SocketAddr>)>,
+    ) -> Result<(), SocketError> {
+        for (name, set) in set {
+            let Some((set, passed)) = set.zip(self.address(name)) else { continue };
+            if !is_at(passed, set) {
+                let setting = if name == "acme" { "acme-http" } else { name };
+                return Err(SocketError::Elsewhere { setting, set, passed });
+            }
+        }
+        Ok(())
     }
 
     /// The address of a socket that was passed, if there is one for this listener.
@@ -104,11 +124,19 @@ impl Sockets {
     pub(super) fn all_taken(self) -> Result<(), SocketError> {
         let Some(name) = self.0.into_keys().next() else { return Ok(()) };
         let remedy = match name {
-            "acme" => "set acme-directory",
+            "acme" => "set acme-directory, with the challenge http-01",
             _ => "choose the front end that has it",
         };
         Err(SocketError::Unused { name, remedy })
     }
+}
+
+/// Whether a socket on `passed` is what `set` asks for: port 0 is any port, and a socket of systemd
+/// on all addresses of IPv6 has those of IPv4, too.
+fn is_at(passed: SocketAddr, set: SocketAddr) -> bool {
+    let (passed_ip, set_ip) = (passed.ip().to_canonical(), set.ip().to_canonical());
+    let same_ip = passed_ip == set_ip || passed_ip.is_unspecified() && set_ip.is_unspecified();
+    same_ip && (set.port() == 0 || set.port() == passed.port())
 }
 
 #[cfg(test)]
@@ -145,6 +173,27 @@ mod tests {
         let twice = error(vec![("http", open()), ("http", open())]);
         assert!(twice.contains("two sockets with the name http"), "{twice}");
         let left = Sockets::named([("acme".to_owned(), open())]).unwrap().all_taken();
-        assert!(left.unwrap_err().to_string().contains("set acme-directory"));
+        assert!(left.unwrap_err().to_string().contains("set acme-directory, with"));
+    }
+
+    #[test]
+    fn an_address_that_the_operator_set_is_not_replaced_in_silence() {
+        let passed = open();
+        let address = passed.local_addr().unwrap();
+        let sockets = Sockets::named([("http".to_owned(), passed)]).unwrap();
+        let set = |text: &str| [("smtp", Some(address)), ("http", text.parse().ok())];
+        for same in
+            ["", &address.to_string(), "127.0.0.1:0", &format!("[::ffff:{}]:0", address.ip())]
+        {
+            sockets.agree_with(set(same)).unwrap();
+        }
+        for other in ["127.0.0.1:1", "127.0.0.2:0", "0.0.0.0:0", "[::1]:0"] {
+            let error = sockets.agree_with(set(other)).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("http is {other}, but")), "{error}");
+            assert!(error.contains(&address.to_string()), "{error}");
+        }
+        let all = |text: &str| text.parse::<SocketAddr>().unwrap();
+        assert!(is_at(all("[::]:25"), all("0.0.0.0:25")));
+        assert!(!is_at(all("[::]:25"), all("0.0.0.0:26")) && !is_at(all("[::]:25"), address));
     }
 }

@@ -1,15 +1,16 @@
 //! The service manager, if there is one (systemd): sockets that it passes (`LISTEN_FDS`), what it is
 //! told (`NOTIFY_SOCKET`), and its watchdog (`WATCHDOG_USEC`).
 
-use std::convert::Infallible;
 use std::env;
-use std::future::pending;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use listenfd::ListenFd;
 use sd_notify::NotifyState;
+use tokio::sync::Mutex;
 use tokio::time::sleep;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::cli::Failure;
 use crate::run::{Pulse, Running, Sockets};
@@ -79,48 +80,57 @@ async fn tell(notify: impl FnOnce() -> io::Result<()> + Send + 'static) {
     }
 }
 
-/// Tells the service manager that the server works, as often as its watchdog asks for it.
+/// Tells the service manager that the server works, as often as its watchdog asks for it, in a task
+/// of its own: neither a reload nor a stop that takes long holds it up. Ends when this is dropped.
 pub(super) struct Watchdog {
-    /// Half of the time after which the manager restarts the server; None if it does not watch.
-    every: Option<Duration>,
-    pulse: Pulse,
-    /// The state that was told last; None while it is not to be told.
-    told: Option<String>,
+    /// None if the manager does not watch.
+    _telling: Option<AbortOnDropHandle<()>>,
+    state: State,
 }
 
+/// The state that was told last; None while it is not to be told.
+type State = Arc<Mutex<Option<String>>>;
+
 impl Watchdog {
+    /// Must be called on the threads of mail.
     pub(super) fn over(running: &Running) -> Self {
-        let every = sd_notify::watchdog_enabled().map(|within| within / 2);
-        Self { every, pulse: running.pulse(), told: Some("ready".to_owned()) }
+        let state = State::new(Mutex::new(Some("ready".to_owned())));
+        let telling = sd_notify::watchdog_enabled().map(|within| {
+            // Half of the time after which the manager restarts the server.
+            let telling = tell_life(within / 2, running.pulse(), Arc::clone(&state));
+            AbortOnDropHandle::new(tokio::spawn(telling))
+        });
+        Self { _telling: telling, state }
     }
 
-    /// Tells no state any more, so that the last one stays.
-    pub(super) fn keep_status(&mut self) {
-        self.told = None;
+    /// Tells no state any more, so that the next one that somebody else tells stays.
+    pub(super) async fn keep_status(&self) {
+        *self.state.lock().await = None;
     }
+}
 
-    /// Never ends. Each word of life comes after a beat that was begun for it: while the server
-    /// hangs, none comes.
-    pub(super) async fn run(&mut self) -> Infallible {
-        let Some(every) = self.every else { return pending().await };
-        loop {
-            sleep(every).await;
-            match self.pulse.beat().await {
-                Ok(()) => tell(|| sd_notify::notify(&[NotifyState::Watchdog])).await,
-                Err(error) => {
-                    tracing::warn!(error = %error, "a thread has failed: the watchdog is not told");
-                }
+/// Never ends. Each word of life comes after a beat that was begun for it: while the server hangs,
+/// none comes.
+async fn tell_life(every: Duration, pulse: Pulse, state: State) {
+    loop {
+        sleep(every).await;
+        match pulse.beat().await {
+            Ok(()) => tell(|| sd_notify::notify(&[NotifyState::Watchdog])).await,
+            Err(error) => {
+                tracing::warn!(error = %error, "a part has failed: the watchdog is not told");
             }
-            self.tell_state().await;
         }
+        tell_state(&pulse, &state).await;
     }
+}
 
-    async fn tell_state(&mut self) {
-        let Some(told) = &mut self.told else { return };
-        let now = self.pulse.in_words().await;
-        if *told != now {
-            told.clone_from(&now);
-            tell(move || sd_notify::notify(&[NotifyState::Status(&now)])).await;
-        }
+async fn tell_state(pulse: &Pulse, state: &State) {
+    let now = pulse.in_words().await;
+    // Held until it is told: after `keep_status` nothing is on its way.
+    let mut state = state.lock().await;
+    let Some(told) = &mut *state else { return };
+    if *told != now {
+        told.clone_from(&now);
+        tell(move || sd_notify::notify(&[NotifyState::Status(&now)])).await;
     }
 }

@@ -15,6 +15,31 @@ fn row<'p>(page: &'p str, reason: &str) -> Vec<&'p str> {
     cells.map(|cell| cell.split_once('>').unwrap().1.split_once('<').unwrap().0).collect()
 }
 
+/// The words above the columns of the map of reasons.
+fn times(page: &str) -> Vec<&str> {
+    let (_, map) = page.split_once("class=\"heat\"").expect("a map");
+    let head = map.split_once("</thead>").unwrap().0.split("<th ").skip(2);
+    head.map(|cell| cell.split_once('>').unwrap().1.split_once('<').unwrap().0).collect()
+}
+
+#[tokio::test]
+async fn columns_say_when_they_begin_each_in_other_words() {
+    let house = House::new().await;
+    house.refuse("agent1", Verdict::Refused(Reason::DkimMissing)).await;
+    let browser = Browser::of(&house, "org1").await;
+    for (period, days) in [("day", 1), ("week", 7), ("month", 30)] {
+        let path = format!("/console/{}/refused?period={period}", house.id("org1"));
+        let page = browser.get(&path).await.text();
+        let begin = house.now().minus(Duration::from_secs(days * 86_400)).to_string();
+        let times = times(&page);
+        let first =
+            if days == 1 { begin[11..16].to_owned() } else { begin[5..16].replace('T', " ") };
+        assert_eq!((times.len(), times[0]), (12, first.as_str()), "{period}: {times:?}");
+        let apart: std::collections::BTreeSet<_> = times.iter().collect();
+        assert_eq!(apart.len(), 12, "{period}: {times:?}");
+    }
+}
+
 #[tokio::test]
 async fn reasons_are_counted_over_time_and_columns_say_their_counts() {
     let house = House::new().await;

@@ -72,8 +72,8 @@ async fn metrics_are_text_for_prometheus() {
     );
 }
 
-/// A target that is refused, an unknown path and pages of the console, which asks within the process:
-/// only what reaches an operation is counted, by the names of the table.
+/// A request that is refused is counted, an unknown path is not: only what reaches an operation is, by
+/// the names of the table.
 #[tokio::test]
 async fn requests_are_counted_by_operation_and_status() {
     let house = House::new().await;

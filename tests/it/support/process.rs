@@ -102,6 +102,20 @@ impl Server {
         Self::ready(server, dns).await
     }
 
+    /// Starts by another command, with this address for mail.
+    pub async fn start_by_at(
+        command: &[&str],
+        data: &Path,
+        dns: SocketAddr,
+        smtp: SocketAddr,
+    ) -> Self {
+        let mut server = Command::new(command[0]);
+        server.args(&command[1..]).arg("serve").arg("--data").arg(data).current_dir(data);
+        server.args(["--http", "127.0.0.1:0"]);
+        log(&mut server, "error");
+        Self::ready_at(server, dns, smtp).await
+    }
+
     /// Starts on this store, with its rules in `folder`, and without a log: a test that breaks
     /// things expects complaints. `GATEPOST_LOG` shows them.
     pub async fn start_on(location: &Location, folder: &Path, dns: SocketAddr) -> Self {
@@ -199,7 +213,7 @@ impl Server {
         let mut server = serving(program, location, folder);
         server.args(["--trusted-proxy", "127.0.0.1/32", "--http", &format!("127.0.0.1:{http}")]);
         log(&mut server, "off");
-        Self::ready_at(server, dns, smtp).await
+        Self::ready_at(server, dns, SocketAddr::from(([127, 0, 0, 1], smtp))).await
     }
 
     async fn ready(mut command: Command, dns: SocketAddr) -> Self {
@@ -209,12 +223,12 @@ impl Server {
 
     /// Starts a server that has the address of its API already.
     async fn ready_where_it_says(command: Command, dns: SocketAddr) -> Self {
-        Self::ready_at(command, dns, 0).await
+        Self::ready_at(command, dns, SocketAddr::from(([127, 0, 0, 1], 0))).await
     }
 
-    async fn ready_at(mut command: Command, dns: SocketAddr, smtp: u16) -> Self {
+    async fn ready_at(mut command: Command, dns: SocketAddr, smtp: SocketAddr) -> Self {
         let mut child = command
-            .args(["--smtp", &format!("127.0.0.1:{smtp}")])
+            .args(["--smtp", &smtp.to_string()])
             .args(["--hostname", "mx.agents.example", "--egress-allow", "127.0.0.0/8"])
             .args(["--dns", &dns.to_string()])
             .stdin(Stdio::null())
