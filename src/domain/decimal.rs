@@ -4,7 +4,7 @@
 /// the quotient by a power of ten is the nearest float to the number as written.
 const MOST: i64 = 1 << 53;
 /// Most digits after the point.
-const DIGITS: u32 = 15;
+const DIGITS: usize = 15;
 
 /// A number with at most 15 digits after the point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,12 +29,13 @@ impl Decimal {
         let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
         let is_plain = unsigned.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         let ends = unsigned.ends_with('.') || whole.is_empty() && fraction.is_empty();
-        let behind = u32::try_from(fraction.len()).ok().filter(|behind| *behind <= DIGITS)?;
-        if !is_plain || ends {
+        if !is_plain || ends || fraction.len() > DIGITS {
             return None;
         }
-        let digits = format!("{whole}{fraction}").parse::<i64>().ok()?;
-        let divisor = 10_i64.pow(behind);
+        // One form of each number.
+        let fraction = fraction.trim_end_matches('0');
+        let digits = format!("0{whole}{fraction}").parse::<i64>().ok()?;
+        let divisor = 10_i64.pow(u32::try_from(fraction.len()).ok()?);
         (digits <= MOST).then_some(Self { digits: sign * digits, divisor })
     }
 
@@ -47,6 +48,13 @@ impl Decimal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn equal_numbers_are_equal_however_they_are_written() {
+        for (one, other) in [(".0", "0"), ("-0.0", "0"), ("1.50", "1.5"), ("007.0", "7")] {
+            assert_eq!(Decimal::parse(one), Decimal::parse(other), "{one}");
+        }
+    }
 
     #[test]
     fn what_is_written_is_what_is_meant() {
