@@ -45,6 +45,8 @@ pub enum LogCause {
     Silent,
     /// Store: no PostgreSQL server of several can be written to.
     Leaderless,
+    /// Store: a PostgreSQL server can be written to, and another one was promoted later.
+    Replaced,
     /// System: the gauges of the store cannot be read.
     Gauges,
     /// Intake: the store failed for this cause; the sender is asked to retry.

@@ -70,6 +70,40 @@ async fn writes_follow_a_promotion_and_never_go_back() {
     site.finish().await;
 }
 
+/// The former server commits without its replica, answers everybody, and knows nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_promotion_is_noticed_while_the_former_server_still_answers() {
+    let mut pair = block_in_place(Pair::start);
+    let location = Location::parse(None, Some(&pair.url())).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let site = Site::build(&location, &rules(folder.path(), &[HASTE, NO_RATES])).await;
+    site.leave_store().await;
+    let gateway = Server::start_on(&location, folder.path(), site.dns.addr()).await;
+    let mailers = Mailers::start_paced(ENOUGH, 4, Duration::from_millis(5));
+    mailers.arrived(gateway.smtp);
+    mailers.reach(60).await;
+    let mut former = postgres::connect(&pair.url_of(0)).await;
+    former.execute("ALTER SYSTEM SET synchronous_standby_names = ''").await.unwrap();
+    former.execute("SELECT pg_reload_conf()").await.unwrap();
+    pair.promote();
+    let mut later = postgres::connect(&pair.url_of(1)).await;
+    let messages = "SELECT COUNT(*) FROM messages";
+    let before: i64 = sqlx::query_scalar(messages).fetch_one(&mut later).await.unwrap();
+    let followed = async {
+        while sqlx::query_scalar::<_, i64>(messages).fetch_one(&mut later).await.unwrap() == before
+        {
+            mailers.reach(mailers.acknowledged() + 20).await;
+        }
+    };
+    timeout(PATIENCE, followed).await.expect("mail still goes to the former server");
+    let at_the_former = sqlx::query_scalar::<_, i64>(messages);
+    assert!(at_the_former.fetch_one(&mut former).await.is_ok(), "it answers no more");
+    mailers.stop().await;
+    gateway.kill().await;
+    // What the former server took in is lost, and nobody announces it.
+    let _pending = timeout(PATIENCE, site.finish()).await;
+}
+
 /// What is said of servers that are not there, or not to be written to.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_server_that_cannot_be_written_to_is_named_without_the_password() {

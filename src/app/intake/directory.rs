@@ -2,9 +2,10 @@
 //! changes.
 //!
 //! A result is valid for the version of the directory that it was read with. Every RCPT with a
-//! remembered result reads the current version first, so the reply is true at a moment between
-//! question and reply, whichever gateway or command changed the directory before. If the version
-//! cannot be read, the look-up fails.
+//! remembered result asks for the current version first, so the reply is true at a moment between
+//! question and reply, whichever gateway or command changed the directory before. On PostgreSQL the
+//! version is read each time; on the embedded store only if a file tells that it may have changed
+//! (`store::engine::directory_mark`). If the version cannot be read, the look-up fails.
 //!
 //! Addresses that strangers can make up (unknown ones, and any at a catch-all) are kept apart from
 //! addresses that Agents have: a harvest of names displaces only other guessed names.

@@ -108,7 +108,7 @@ pub async fn open(
         .await
         .map_err(open_error)?;
     let longest = Arc::new(AtomicU64::new(std::fs::metadata(&path).map_err(io_error)?.len()));
-    let directory = DirectoryMark::open(folder).map_err(io_error)?;
+    let directory = DirectoryMark::open(&path).map_err(io_error)?;
     let (folder, statement) = (folder.to_owned(), rules.statement());
     Ok(Embedded { folder, reader, writer, checkpoints, directory, statement, longest })
 }

@@ -106,6 +106,11 @@ impl Answers {
         let answer = in_time(self.deadline, self.servers.answer(self.moves, work)).await;
         answer.inspect_err(|error| self.servers.note(error))
     }
+
+    /// Whether another server is written to since the connection was lent.
+    fn is_moved(&self) -> bool {
+        self.servers.moves() != self.moves
+    }
 }
 
 /// A lent connection; dropped, it goes back to the pool.
@@ -154,6 +159,10 @@ impl Drop for Lease {
             // Closes the connection, and the server rolls back: sending a rollback could take
             // forever behind a large statement stuck half-way. Rare enough to pay with a new
             // connection.
+            return;
+        }
+        // It leads to a server that may never answer, and its place is needed for the other one.
+        if self.answers.is_moved() {
             return;
         }
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {

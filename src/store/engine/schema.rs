@@ -113,21 +113,83 @@ mod tests {
         assert_eq!(refused(&[(9999, "taken from before")]), Some(9999));
     }
 
-    /// Whether it takes something away from an older gateway, or demands something of it.
+    /// Words by which a column or a table demands something of older gateways, or takes it away.
+    const DEMANDS: [&str; 10] = [
+        "UNIQUE",
+        "CHECK",
+        "REFERENCES",
+        "PRIMARY",
+        "CONSTRAINT",
+        "EXCLUDE",
+        "GENERATED",
+        "INHERITS",
+        "PARTITION",
+        "ATTACH",
+    ];
+
+    /// Whether it takes something away from an older gateway, or demands something of it. In doubt,
+    /// it does.
     fn contracts(sql: &str) -> bool {
-        let lines = sql.lines().filter(|line| !line.trim_start().starts_with("--"));
-        let text = lines.collect::<Vec<_>>().join(" ").to_uppercase();
-        text.split(';').any(|statement| {
-            let words: Vec<&str> = statement.split_whitespace().collect();
-            let has = |word: &str| words.contains(&word);
-            let adds = words.starts_with(&["ALTER", "TABLE"]) && has("ADD") && has("COLUMN");
-            let makes = words.starts_with(&["CREATE"]) && !has("UNIQUE") && !has("TRIGGER");
-            let is_free = !has("NOT") || has("DEFAULT");
-            !(words.is_empty()
-                || words.starts_with(&["CREATE", "TABLE"])
-                || makes
-                || adds && is_free)
-        })
+        let text = sql.lines().map(|line| match line.split_once("--") {
+            // Two dashes in a text are no comment.
+            Some((before, _)) if before.matches('\'').count() % 2 == 0 => before,
+            _ => line,
+        });
+        let text = text.collect::<Vec<_>>().join(" ").to_uppercase();
+        text.contains("/*") || text.split(';').any(|one| !only_adds(one))
+    }
+
+    fn only_adds(statement: &str) -> bool {
+        let words = words(statement);
+        let rest = match words.as_slice() {
+            [] | ["CREATE", "INDEX", ..] => return true,
+            // Its own rules bind nobody who does not know it; a reference binds its other table.
+            ["CREATE", "TABLE", ..] => {
+                return !["REFERENCES", "INHERITS", "PARTITION"]
+                    .iter()
+                    .any(|one| words.contains(one));
+            }
+            ["ALTER", "TABLE", _, rest @ ..] => rest.len(),
+            _ => return false,
+        };
+        let Some(start) = statement.find(" ADD ") else { return false };
+        let actions = actions(&statement[start..]);
+        let all = actions.iter().map(|action| self::words(action).len()).sum::<usize>();
+        // Nothing stands before the first one.
+        all == rest && actions.iter().all(|action| is_free_column(action))
+    }
+
+    /// Splits at commas that are in no brackets.
+    fn actions(text: &str) -> Vec<String> {
+        let (mut depth, mut actions) = (0_i32, vec![String::new()]);
+        for one in text.chars() {
+            match one {
+                '(' => depth += 1,
+                ')' => depth -= 1,
+                ',' if depth == 0 => {
+                    actions.push(String::new());
+                    continue;
+                }
+                _ => {}
+            }
+            actions.last_mut().unwrap().push(one);
+        }
+        actions
+    }
+
+    fn is_free_column(action: &str) -> bool {
+        let words = words(action);
+        let has = |pair: [&str; 2]| words.windows(2).any(|two| two == pair);
+        let is_filled = words.contains(&"DEFAULT") && !has(["DEFAULT", "NULL"]);
+        words.starts_with(&["ADD", "COLUMN"])
+            && !DEMANDS.iter().any(|demand| words.contains(demand))
+            && (!has(["NOT", "NULL"]) || is_filled)
+    }
+
+    fn words(text: &str) -> Vec<&str> {
+        text.split(|one: char| one.is_whitespace() || "(),".contains(one))
+            .filter(|word| !word.is_empty())
+            .collect()
     }
 
     #[test]
@@ -142,6 +204,27 @@ mod tests {
             ("CREATE UNIQUE INDEX a ON messages (label);", true),
             ("DROP TABLE labels;", true),
             ("UPDATE messages SET label = '';", true),
+            ("ALTER TABLE messages ADD COLUMN a TEXT, ADD COLUMN b DECIMAL(8, 2);", false),
+            ("ALTER TABLE messages ADD COLUMN a TEXT NOT NULL DEFAULT ''; -- Not null.\n", false),
+            ("CREATE TABLE labels (id BIGINT PRIMARY KEY, a TEXT UNIQUE CHECK (a <> ''));", false),
+            ("ALTER TABLE messages ADD COLUMN a TEXT, DROP COLUMN b;", true),
+            ("ALTER TABLE messages DROP COLUMN b, ADD COLUMN a TEXT;", true),
+            (
+                "ALTER TABLE messages ADD COLUMN a TEXT NOT NULL, ADD COLUMN b TEXT DEFAULT '';",
+                true,
+            ),
+            ("ALTER TABLE messages ADD COLUMN a TEXT NOT NULL -- DEFAULT ''\n;", true),
+            ("ALTER TABLE messages ADD COLUMN a TEXT NOT NULL /* DEFAULT '' */;", true),
+            ("ALTER TABLE messages ADD COLUMN a TEXT NOT NULL DEFAULT NULL;", true),
+            ("ALTER TABLE messages ADD COLUMN a TEXT UNIQUE;", true),
+            ("ALTER TABLE messages ADD COLUMN a TEXT CHECK(a <> '');", true),
+            ("ALTER TABLE messages ADD COLUMN a TEXT REFERENCES labels (id);", true),
+            ("ALTER TABLE messages ADD CONSTRAINT a CHECK (label <> '');", true),
+            ("ALTER TABLE messages ALTER COLUMN a SET NOT NULL;", true),
+            ("CREATE TABLE labels (message BIGINT REFERENCES messages (id));", true),
+            ("CREATE OR REPLACE FUNCTION told() RETURNS BIGINT LANGUAGE sql AS 'SELECT 1';", true),
+            ("CREATE OR REPLACE VIEW labels AS SELECT 1;", true),
+            ("CREATE TRIGGER a AFTER INSERT ON messages BEGIN SELECT 1; END;", true),
         ] {
             assert_eq!(contracts(sql), expected, "{sql}");
         }

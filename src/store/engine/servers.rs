@@ -5,7 +5,8 @@
 //! the former server may not know yet that it was replaced. From then on, a server of an earlier
 //! timeline is refused. When an answer fails, or is late, the servers are asked again in the
 //! background; if another one is found, all pools go there, and who still waits for the former
-//! server fails at once.
+//! server fails at once. A former server may go on answering: where a URL names several, the others
+//! are asked every few seconds all the same, and one of a later timeline is followed.
 //!
 //! For a URL of one server without `target_session_attrs`, nothing is asked: whatever stands there
 //! (one server, an address that moves) decides.
@@ -21,6 +22,7 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool};
 use sqlx::{ConnectOptions as _, Connection as _};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::timeout_at;
 
 use super::deadline::in_time;
 use super::error::is_read_only;
@@ -30,6 +32,8 @@ use crate::domain::repeats::{LogCause, Repeats};
 const PAUSE: Duration = Duration::from_millis(200);
 /// Time that servers have to answer once one was found: it may be the former one, and quicker.
 const GRACE: Duration = Duration::from_millis(500);
+/// Pause between two rounds of asking the others while the server that is written to answers.
+const WATCH: Duration = Duration::from_secs(3);
 /// A server that is alone in a URL is left at most this often because it cannot be written to.
 const RENEWED_AT_MOST: Duration = Duration::from_secs(1);
 
@@ -52,6 +56,7 @@ struct State {
     /// Counts the moves from server to server.
     moves: watch::Sender<u64>,
     is_seeking: AtomicBool,
+    is_watching: AtomicBool,
     pools: Mutex<Vec<PgPool>>,
     repeats: Repeats,
 }
@@ -64,6 +69,19 @@ struct Found {
     is_known: bool,
     /// Connections made before are to another server.
     since: Instant,
+}
+
+impl Found {
+    fn is_at(&self, place: usize, timeline: u32) -> bool {
+        (self.place, self.timeline) == (place, timeline)
+    }
+
+    /// Whether a server at this place is better than the best one so far, of timeline `ahead`: it
+    /// was promoted later, or it is the present one; two addresses may lead to one server.
+    fn prefers(&self, place: usize, timeline: u32, ahead: Option<u32>) -> bool {
+        let is_present = self.is_known && self.place == place;
+        ahead.is_none_or(|ahead| ahead < timeline || ahead == timeline && is_present)
+    }
 }
 
 /// A server that can be written to, and a connection to it.
@@ -87,6 +105,7 @@ impl Servers {
             }),
             moves: watch::Sender::new(0),
             is_seeking: AtomicBool::new(false),
+            is_watching: AtomicBool::new(false),
             pools: Mutex::new(Vec::new()),
             repeats: Repeats::default(),
         }))
@@ -101,39 +120,70 @@ impl Servers {
                 let connection = one.connect().await?;
                 Ok(Writable { place: 0, timeline: 0, connection })
             }
-            all => self.ask(all).await,
+            _ => self.ask(None, GRACE).await,
         }
     }
 
-    async fn ask(&self, all: &[PgConnectOptions]) -> Result<Writable, sqlx::Error> {
+    /// Asks all servers but `present`; those that have not answered `grace` after one was found are
+    /// left out.
+    async fn ask(&self, present: Option<usize>, grace: Duration) -> Result<Writable, sqlx::Error> {
         let mut asking = JoinSet::new();
-        for (place, options) in all.iter().enumerate() {
+        for (place, options) in self.0.servers.iter().enumerate() {
+            if present == Some(place) {
+                continue;
+            }
             let (options, limit) = (options.clone(), self.0.patience);
             asking.spawn(async move { (place, in_time(limit, look(&options)).await) });
         }
-        let known = self.found().timeline;
         let (mut best, mut refusals): (Option<Writable>, Vec<(String, sqlx::Error)>) =
             (None, Vec::new());
+        let mut until = None;
         loop {
-            let next = match best {
+            let next = match until {
                 None => asking.join_next().await,
                 // The others must not be waited for as long as it takes to see that one is gone.
-                Some(_) => tokio::time::timeout(GRACE, asking.join_next()).await.unwrap_or(None),
+                Some(until) => timeout_at(until, asking.join_next()).await.unwrap_or(None),
             };
             let Some(answer) = next else { break };
             let Ok((place, answer)) = answer else { continue };
             match answer.and_then(|(timeline, connection)| {
-                let seen = Writable { place, timeline, connection };
-                if timeline < known { Err(replaced()) } else { Ok(seen) }
+                self.accept(place, timeline)?;
+                Ok(Writable { place, timeline, connection })
             }) {
-                Ok(seen) if best.as_ref().is_none_or(|best| best.timeline < seen.timeline) => {
-                    best = Some(seen);
+                Ok(seen) => {
+                    until.get_or_insert_with(|| tokio::time::Instant::now() + grace);
+                    let ahead = best.as_ref().map(|best| best.timeline);
+                    if self.found().prefers(place, seen.timeline, ahead) {
+                        best = Some(seen);
+                    }
                 }
-                Ok(_) => {}
-                Err(error) => refusals.push((all.get(place).map_or_else(String::new, name), error)),
+                Err(error) => {
+                    refusals
+                        .push((self.0.servers.get(place).map_or_else(String::new, name), error));
+                }
             }
         }
         best.ok_or_else(|| none_of(refusals))
+    }
+
+    /// Refuses a server of an earlier timeline than what was found by now, and says so.
+    fn accept(&self, place: usize, timeline: u32) -> Result<(), sqlx::Error> {
+        let known = self.found().timeline;
+        if timeline >= known {
+            return Ok(());
+        }
+        if let Some(left_out) = self.0.repeats.due(LogCause::Replaced) {
+            tracing::warn!(
+                server = self.0.servers.get(place).map(name),
+                timeline,
+                known,
+                left_out,
+                "PostgreSQL: this server can be written to, but another one was promoted later, so \
+                 nothing is written here; stop it, or, after pg_upgrade or a restore, restart the \
+                 gateways"
+            );
+        }
+        Err(replaced())
     }
 
     /// Returns how to connect to the server that was found last.
@@ -147,19 +197,21 @@ impl Servers {
     }
 
     fn settle_at(&self, place: usize, timeline: u32) {
-        let mut found = self.found();
-        if found.is_known && (found.place, found.timeline) == (place, timeline) {
+        // Held to the end, so that of two moves the later one has the last word on every pool.
+        let pools = self.pools();
+        let before = *self.found();
+        if before.is_known && (timeline < before.timeline || before.is_at(place, timeline)) {
             return;
         }
-        let is_first = !found.is_known;
-        *found = Found { place, timeline, is_known: true, since: Instant::now() };
-        drop(found);
+        *self.found() = Found { place, timeline, is_known: true, since: Instant::now() };
         let Some(options) = self.0.servers.get(place) else { return };
-        for pool in self.pools().iter() {
+        for pool in pools.iter() {
             pool.set_connect_options(options.clone());
         }
+        // A pool may have connected to the former server until it had the new options.
+        self.found().since = Instant::now();
         self.0.moves.send_modify(|moves| *moves += 1);
-        if !is_first {
+        if before.is_known {
             tracing::warn!(
                 server = name(options),
                 timeline,
@@ -177,6 +229,39 @@ impl Servers {
         if let Some(options) = self.options() {
             pool.set_connect_options(options);
         }
+        drop(pools);
+        self.watch();
+    }
+
+    /// Asks the other servers in the background, steadily: the one that is written to may have been
+    /// replaced, and still answer. Ends with the pools.
+    fn watch(&self) {
+        if self.0.servers.len() < 2 || self.0.is_watching.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let servers = self.weak();
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(WATCH).await;
+                let Some(servers) = servers.get() else { return };
+                if servers.pools().iter().all(PgPool::is_closed) {
+                    servers.0.is_watching.store(false, Ordering::SeqCst);
+                    return;
+                }
+                servers.look_beside().await;
+            }
+        });
+    }
+
+    /// Moves to one of the other servers if it has a later timeline.
+    async fn look_beside(&self) {
+        let present = self.found().place;
+        // All may take their time: the slow one may be the later one, and nobody waits for this.
+        let Ok(seen) = self.ask(Some(present), self.0.patience).await else { return };
+        if seen.timeline > self.found().timeline {
+            self.settle(&seen);
+        }
+        let _closed = in_time(self.0.patience, seen.connection.close()).await;
     }
 
     /// Checks a new connection of a pool: it may lead to a server that is not written to any more.
@@ -184,10 +269,18 @@ impl Servers {
         if !self.0.is_sought {
             return Ok(());
         }
+        let answer = timeline(connection).await;
         let known = self.found().timeline;
-        let checked = match timeline(connection).await {
+        let checked = match answer {
             Ok(timeline) if timeline < known => Err(replaced()),
-            seen => seen.map(drop),
+            Ok(timeline) => {
+                // A server was promoted behind the same address.
+                if timeline > known {
+                    self.seek();
+                }
+                Ok(())
+            }
+            Err(error) => Err(error),
         };
         checked.inspect_err(|_| self.seek())
     }
@@ -202,8 +295,8 @@ impl Servers {
         *self.0.moves.borrow()
     }
 
-    /// Waits for an answer of the server after so many moves: fails when there is one more. If the
-    /// answer is late, asks all servers.
+    /// Waits for an answer of the server after so many moves: fails when there is one more. While the
+    /// answer is late, asks all servers, again and again.
     pub async fn answer<T>(
         &self,
         moves: u64,
@@ -221,9 +314,10 @@ impl Servers {
             )))
         };
         let late = async {
-            tokio::time::sleep(self.0.patience).await;
-            self.seek();
-            std::future::pending().await
+            loop {
+                tokio::time::sleep(self.0.patience).await;
+                self.seek();
+            }
         };
         let (work, moved, late) = (pin!(work), pin!(moved), pin!(late));
         tokio::select! {
@@ -386,3 +480,6 @@ fn none_of(mut refusals: Vec<(String, sqlx::Error)>) -> sqlx::Error {
     let said = said.collect::<Vec<_>>().join("; ");
     sqlx::Error::Io(io::Error::other(format!("no server can be written to: {said}")))
 }
+
+#[cfg(test)]
+mod tests;

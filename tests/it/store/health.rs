@@ -17,6 +17,7 @@ on_both! {
     one_gateway_probes_and_a_lost_probe_is_made_again,
     a_straggler_changes_nothing_beside_a_probe,
     a_probe_that_is_given_back_is_made_at_once,
+    what_fails_before_a_probe_leaves_it_to_the_next_claim,
     a_rest_that_begins_during_a_claim_counts,
     an_ordered_destination_is_probed_by_one_delivery,
     a_success_ends_a_row_of_failures_and_writes_nothing_else,
@@ -165,6 +166,27 @@ async fn a_probe_that_is_given_back_is_made_at_once(kind: Kind) {
     // Nor does one that has failed since.
     store.release_deliveries(&probe).await.unwrap();
     assert_eq!(claim(store, now + 3, 100).await, []);
+}
+
+/// The events cannot be read at all, and then the one of the probe cannot.
+async fn what_fails_before_a_probe_leaves_it_to_the_next_claim(kind: Kind) {
+    let scene = resting(kind, false, 15).await;
+    let store = &scene.store;
+    scene.execute("ALTER TABLE events RENAME COLUMN told TO hidden").await;
+    assert!(store.claim_deliveries(at(5_000), at(5_000 + LEASE), 100, &[]).await.is_err());
+    scene.execute("ALTER TABLE events RENAME COLUMN hidden TO told").await;
+    let probe = claim(store, 5_001, 100).await;
+    assert_eq!(probe.len(), 1);
+    store.release_deliveries(&probe).await.unwrap();
+    let unreadable =
+        "UPDATE events SET names = REPLACE(names, 'email.received', 'no.such') WHERE id = (
+        SELECT event_id FROM deliveries WHERE state = 'pending' AND attempts = 0
+        ORDER BY next_attempt_at, id LIMIT 1)";
+    scene.execute(unreadable).await;
+    assert_eq!(claim(store, 5_002, 100).await, []);
+    let next = claim(store, 5_003, 100).await;
+    assert_eq!(next.len(), 1);
+    assert_ne!(next[0].delivery, probe[0].delivery);
 }
 
 /// Between the moment when deliveries are found and that when their destination is read it begins

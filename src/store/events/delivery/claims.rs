@@ -173,7 +173,9 @@ impl Base {
                 match Taken::read(row, &destinations) {
                     Ok(one) => taken.push(one),
                     Err(error) => {
-                        self.postpone_unreadable(&mut tx, place_of(row)?, error, now).await?;
+                        // Its row is locked by this transaction.
+                        let place = place_of(row)?;
+                        self.postpone_unreadable(&mut tx, place, None, error, now).await?;
                     }
                 }
             }
@@ -185,7 +187,7 @@ impl Base {
             Ok(claims) => claims,
             Err(error) => {
                 // Where this fails, too, they are due again when their lease ends.
-                let _failed = self.give_back_taken(&taken).await;
+                let _failed = self.release(taken.iter().map(Taken::held).collect()).await;
                 return Err(error);
             }
         };
@@ -200,34 +202,27 @@ impl Base {
     /// Gives back claims that were not begun: they are due again at once, unless another claim has
     /// taken them since. A probe that was not made is left to the next claim.
     pub async fn release_deliveries(&self, claims: &[Claim]) -> Result<(), StoreError> {
+        let held = claims.iter().map(|claim| Held {
+            delivery: claim.delivery,
+            fence: claim.fence,
+            destination: claim.destination.id,
+            rested_until: claim.destination.health.rests_until,
+        });
+        self.release(held.collect()).await
+    }
+
+    async fn release(&self, held: Vec<Held>) -> Result<(), StoreError> {
         transact!(self, Flush::Later, async |tx| {
-            for probe in claims {
-                let Some(rested_until) = probe.destination.health.rests_until else { continue };
-                // Restores the end of the rest: else it would last until the end of this lease.
-                sql("UPDATE destinations SET rests_until = $2, prober = 0
-                 WHERE id = $1 AND rests_until = (
-                     SELECT lease_until FROM deliveries WHERE id = $3 AND fence = $4
-                       AND state = 'pending' AND lease_until > 0)")
-                .bind(probe.destination.id.0)
-                .bind(rested_until)
-                .bind(probe.delivery.0)
-                .bind(probe.fence)
-                .execute(tx.on())
-                .await?;
+            for one in &held {
+                one.leave_probe(&mut tx).await?;
             }
-            give_back(&mut tx, claims.iter().map(|claim| (claim.delivery, claim.fence))).await?;
+            give_back(&mut tx, held.iter().map(|one| (one.delivery, one.fence))).await?;
             tx.commit().await
         })
     }
 
-    async fn give_back_taken(&self, taken: &[Taken]) -> Result<(), StoreError> {
-        transact!(self, Flush::Later, async |tx| {
-            give_back(&mut tx, taken.iter().map(Taken::key)).await?;
-            tx.commit().await
-        })
-    }
-
-    /// Loads the events of claims. Postpones those that cannot be read: they fail no other.
+    /// Loads the events of claims. Postpones those that cannot be read: they fail no other, and a
+    /// probe among them is left to the next claim.
     async fn load_claims(&self, taken: &[Taken], now: Timestamp) -> Result<Vec<Claim>, StoreError> {
         let events: Vec<EventId> = taken.iter().map(|one| one.event).collect();
         let subjects = Subjects::load(self.reader(), &events).await?;
@@ -236,8 +231,10 @@ impl Base {
             match one.claim(&subjects) {
                 Ok(claim) => claims.push(claim),
                 Err(error) => transact!(self, async |tx| {
-                    let place = one.place.clone();
-                    self.postpone_unreadable(&mut tx, place, error.clone(), now).await?;
+                    let (place, fence) = (one.place.clone(), Some(one.fence));
+                    // While the claim still shows that the rest is this one's.
+                    one.held().leave_probe(&mut tx).await?;
+                    self.postpone_unreadable(&mut tx, place, fence, error.clone(), now).await?;
                     tx.commit().await
                 })?,
             }
@@ -303,11 +300,13 @@ impl Base {
     /// Puts off a delivery that cannot be read, and in the end makes it exhausted; records an
     /// attempt each time. Left in the queue, it would fail every claim and stop all deliveries.
     /// Given up at once, it would be lost only because this gateway is older than another one.
-    /// Fails with any error that says nothing about the row.
+    /// Leaves a row with another fence alone: another claim has taken it since. Fails with any error
+    /// that says nothing about the row.
     async fn postpone_unreadable(
         &self,
         tx: &mut Transaction,
         place: Value,
+        fence: Option<i64>,
         error: StoreError,
         now: Timestamp,
     ) -> Result<(), StoreError> {
@@ -315,31 +314,36 @@ impl Base {
             return Err(error);
         }
         let key = if tx.has_concurrent_writers() { "id" } else { "rowid" };
-        tracing::error!(delivery.row = ?place, %error, "cannot read a delivery: postponed");
+        let held = if fence.is_some() { "AND fence = $5 AND state = 'pending'" } else { "" };
         let ended = self.mint().clock().wall_of(now);
+        let postpone = format!(
+            "UPDATE deliveries SET lease_until = 0, attempts = attempts + 1,
+                 next_attempt_at = CASE WHEN attempts + 1 >= $3 THEN $4 ELSE $2 END,
+                 state = CASE WHEN attempts + 1 >= $3 THEN 'exhausted' ELSE state END
+             WHERE {key} = $1 {held}"
+        );
+        let mut postpone = Statement::of(postpone.into())
+            .bind(place.clone())
+            .bind(now.plus(UNREADABLE_PAUSE))
+            .bind(UNREADABLE_TRIES)
+            .bind(ended);
+        if let Some(fence) = fence {
+            postpone = postpone.bind(fence);
+        }
+        if postpone.execute(tx.on()).await? == 0 {
+            return Ok(());
+        }
+        tracing::error!(delivery.row = ?place, %error, "cannot read a delivery: postponed");
         let record = format!(
             "INSERT INTO attempts (id, delivery_id, at, latency_ms, response, error, organization_id)
              SELECT $2, id, $3, 0, $4, 'the gateway could not read this event', organization_id
              FROM deliveries WHERE {key} = $1"
         );
         Statement::of(record.into())
-            .bind(place.clone())
+            .bind(place)
             .bind(self.mint().uuid())
             .bind(ended)
             .bind([].as_slice())
-            .execute(tx.on())
-            .await?;
-        let postpone = format!(
-            "UPDATE deliveries SET lease_until = 0, attempts = attempts + 1,
-                 next_attempt_at = CASE WHEN attempts + 1 >= $3 THEN $4 ELSE $2 END,
-                 state = CASE WHEN attempts + 1 >= $3 THEN 'exhausted' ELSE state END
-             WHERE {key} = $1"
-        );
-        Statement::of(postpone.into())
-            .bind(place)
-            .bind(now.plus(UNREADABLE_PAUSE))
-            .bind(UNREADABLE_TRIES)
-            .bind(ended)
             .execute(tx.on())
             .await?;
         Ok(())
@@ -396,6 +400,15 @@ impl Taken {
         (self.delivery, self.fence)
     }
 
+    const fn held(&self) -> Held {
+        Held {
+            delivery: self.delivery,
+            fence: self.fence,
+            destination: self.destination.id,
+            rested_until: self.destination.health.rests_until,
+        }
+    }
+
     fn claim(&self, subjects: &Subjects) -> Result<Claim, StoreError> {
         let (event, subject) = subjects.find(self.event)?.ok_or_else(|| StoreError::Corrupt {
             table: "deliveries",
@@ -409,6 +422,34 @@ impl Taken {
             event,
             subject,
         })
+    }
+}
+
+/// A claim as far as giving it back goes.
+struct Held {
+    delivery: DeliveryId,
+    fence: i64,
+    destination: DestinationId,
+    /// The end of the rest before this claim, if it is a probe.
+    rested_until: Option<Timestamp>,
+}
+
+impl Held {
+    /// Leaves a probe that was not made to the next claim: restores the end of the rest, which would
+    /// last until the end of this lease. Call it while the claim is held.
+    async fn leave_probe(&self, tx: &mut Transaction) -> Result<(), StoreError> {
+        let Some(rested_until) = self.rested_until else { return Ok(()) };
+        sql("UPDATE destinations SET rests_until = $2, prober = 0
+             WHERE id = $1 AND rests_until = (
+                 SELECT lease_until FROM deliveries WHERE id = $3 AND fence = $4
+                   AND state = 'pending' AND lease_until > 0)")
+        .bind(self.destination.0)
+        .bind(rested_until)
+        .bind(self.delivery.0)
+        .bind(self.fence)
+        .execute(tx.on())
+        .await
+        .map(drop)
     }
 }
 
