@@ -273,7 +273,7 @@ pub async fn start_on(
     let api_rules = ApiRules { access: Arc::clone(&access), webhooks, apps: Arc::new(rules.apps) };
     let use_cases = api::use_cases(shared, &stores, vault, api_rules, &mint);
     let api = Http::new(use_cases, guard, mint.clone(), access, readiness.clone());
-    let api = api.telling_senders(settings.mta_sts);
+    let api = api.telling_senders(settings.mta_sts, tls.fault(&hostname));
     let api = api.behind(proxies).readable_from(settings.cors_origin).ending_with(shutdown.clone());
     let api = Arc::new(api.streaming_on(threads.streams()));
 

@@ -11,8 +11,9 @@ use tracing_subscriber::filter::ParseError;
 
 /// The variable that sets the log filter.
 pub const VARIABLE: &str = "GATEPOST_LOG";
-/// The filter without `GATEPOST_LOG`, or if it cannot be parsed.
-const DEFAULT_FILTER: &str = "warn,gatepost=info";
+/// The filter without `GATEPOST_LOG`, or if it cannot be parsed. The pool of sqlx calls each
+/// connection an error that `store` refuses, which is tried again and which `store` logs itself.
+const DEFAULT_FILTER: &str = "warn,sqlx_core::pool::inner=off,gatepost=info";
 
 /// A filter that cannot be parsed.
 #[derive(Debug, thiserror::Error)]
@@ -25,7 +26,7 @@ pub struct FilterError {
 /// Logs only errors, unless `GATEPOST_LOG` says otherwise: for commands whose output is read by
 /// people.
 pub fn quiet() {
-    begin(of_environment("error"), false);
+    begin(of_environment("error,sqlx_core::pool::inner=off"), false);
 }
 
 /// Begins logging; a second call changes nothing.
@@ -35,7 +36,7 @@ pub fn init(json: bool) {
 
 /// Begins logging by this filter, or else at this level of our own lines.
 pub fn init_by(filter: Option<&str>, level: Option<&str>, json: bool) -> Result<(), FilterError> {
-    let of_level = level.map(|level| format!("warn,gatepost={level}"));
+    let of_level = level.map(|level| format!("warn,sqlx_core::pool::inner=off,gatepost={level}"));
     let text = filter.or(of_level.as_deref()).unwrap_or(DEFAULT_FILTER);
     let filter = EnvFilter::builder().parse(text);
     let fail = |why: ParseError| FilterError { text: text.to_owned(), why: why.to_string() };

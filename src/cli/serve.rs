@@ -239,7 +239,8 @@ pub(super) async fn settings(options: ServeOptions) -> Result<Settings, Failure>
         return Err("smtps: this front end has no TLS".into());
     }
     let acme = acme(&options, &hostname, &place).await?;
-    let mta_sts = options.mta_sts(&hostname)?;
+    let is_shared = matches!(place.database, Location::Postgres(_));
+    let mta_sts = options.mta_sts(&hostname, is_shared)?;
     let (trusted_proxy, cors_origin) = (options.trusted_proxy()?, options.cors_origin()?);
     Ok(Settings {
         front_end,

@@ -98,7 +98,8 @@ pub struct ServeOptions {
     /// [default: no policy]
     #[arg(long, env = "GATEPOST_MTA_STS", value_name = "MODE")]
     pub mta_sts: Option<MtaStsOption>,
-    /// The MX hosts of that policy, as mx.example.com or *.example.com [default: the hostname]
+    /// All MX hosts of the domains, as mx.example.com or *.example.com [default: the hostname; none on
+    /// PostgreSQL]
     #[arg(long, env = "GATEPOST_MTA_STS_MX", value_name = "NAME", value_delimiter = ',')]
     pub mta_sts_mx: Option<Vec<String>>,
     /// Seconds for which senders keep that policy [default: 604800, a week]

@@ -1,7 +1,8 @@
 //! The policy of MTA-STS (RFC 8461): it tells senders to deliver over verified TLS, and to which
 //! hosts. One policy is served for all domains.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
+use std::sync::Arc;
 
 use super::domain_name::DomainName;
 use super::words::words;
@@ -23,6 +24,26 @@ const HOST: &str = "mta-sts.";
 
 /// Longest time for which senders keep a policy, in seconds (RFC 8461 §3.2).
 pub const LONGEST_AGE: u64 = 31_557_600;
+
+/// Tells why senders that verify the certificate of SMTP do not deliver now; None if they may.
+#[derive(Clone)]
+pub struct CertificateFault(Arc<dyn Fn() -> Option<&'static str> + Send + Sync>);
+
+impl CertificateFault {
+    pub fn by(look: impl Fn() -> Option<&'static str> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(look))
+    }
+
+    pub fn now(&self) -> Option<&'static str> {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for CertificateFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CertificateFault")
+    }
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MtaSts {
@@ -49,6 +70,15 @@ impl MxPattern {
         };
         Some(Self { is_wildcard, host: DomainName::parse(host).ok()? })
     }
+
+    /// Whether it stands for this host (RFC 8461 §4.1).
+    fn covers(&self, host: &DomainName) -> bool {
+        let (host, own) = (host.as_str(), self.host.as_str());
+        match self.is_wildcard {
+            false => host == own,
+            true => host.split_once('.').is_some_and(|(_, rest)| rest == own),
+        }
+    }
 }
 
 impl From<DomainName> for MxPattern {
@@ -58,6 +88,11 @@ impl From<DomainName> for MxPattern {
 }
 
 impl MtaSts {
+    /// Whether senders that keep to the policy may deliver to this host.
+    pub fn covers(&self, host: &DomainName) -> bool {
+        self.mx.iter().any(|pattern| pattern.covers(host))
+    }
+
     /// Returns the text of the policy (RFC 8461 §3.2).
     pub fn text(&self) -> String {
         let mut text = format!("version: STSv1\r\nmode: {}\r\n", self.mode.as_str());
@@ -99,6 +134,22 @@ mod tests {
             ["", "*", "*.", "a.*.example", "**.example", "mx example", "mx.example\r\nmode"]
         {
             assert_eq!(MxPattern::parse(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_wildcard_covers_one_label_more_and_no_other_host() {
+        let covers = |pattern: &str, host: &str| {
+            MxPattern::parse(pattern).unwrap().covers(&DomainName::parse(host).unwrap())
+        };
+        assert!(covers("mx.example", "mx.example") && covers("*.example", "mx.example"));
+        for (pattern, host) in [
+            ("*.example", "a.mx.example"),
+            ("*.mx.example", "mx.example"),
+            ("mx.example", "a.mx.example"),
+            ("*.example", "mxexample.test"),
+        ] {
+            assert!(!covers(pattern, host), "{pattern} {host}");
         }
     }
 

@@ -25,6 +25,8 @@ pub enum LogCause {
     Request(&'static str),
     /// HTTP: a request to this path of the route table was deferred by a limit.
     PutOff(&'static str),
+    /// HTTP: the policy of MTA-STS cannot be enforced.
+    MtaSts,
     /// HTTP: a response was not stored for its Idempotency-Key.
     AnswerNotKept,
     /// Store: a group of jobs was not written.

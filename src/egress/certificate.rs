@@ -6,7 +6,7 @@ use rustls::client::verify_server_name;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::ParsedCertificate;
 
-use super::validity::validity;
+use super::validity::{is_self_issued, validity};
 use crate::domain::clock::Timestamp;
 use crate::domain::domain_name::DomainName;
 
@@ -45,6 +45,20 @@ impl Certificate {
         own.is_ok_and(|own| verify_server_name(&own, &name).is_ok())
     }
 
+    /// Returns why a sender that verifies certificates does not deliver to this host, if that can be
+    /// seen from the certificate. Whether senders trust its authority cannot.
+    pub fn fault(&self, host: &DomainName, now: Timestamp) -> Option<&'static str> {
+        if is_self_issued(&self.der) {
+            Some("it is self-signed")
+        } else if !self.is_valid(now) {
+            Some("it has expired, or is not valid yet")
+        } else if !self.names(host) {
+            Some("it is for another host")
+        } else {
+            None
+        }
+    }
+
     /// Returns the data of a TLSA record for the key (RFC 7672 §3.1.1). It stays true for every
     /// certificate of the key. Without a hash if the certificate cannot be read.
     pub fn tlsa(&self) -> String {
@@ -52,5 +66,36 @@ impl Certificate {
         let hash = own.map(|own| digest(&SHA256, own.subject_public_key_info().as_ref()));
         let octets = hash.as_ref().map_or(&[][..], AsRef::as_ref);
         octets.iter().fold("3 1 1 ".to_owned(), |text, octet| format!("{text}{octet:02x}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, CertifiedIssuer, KeyPair, date_time_ymd};
+
+    use super::*;
+
+    #[test]
+    fn what_senders_would_not_accept_is_said() {
+        let (host, now) = (DomainName::parse("mx.example").unwrap(), Timestamp::from_millis(0));
+        let key = || KeyPair::generate().unwrap();
+        let named = |name: &str, until| {
+            let mut parameters = CertificateParams::new(vec![name.to_owned()]).unwrap();
+            parameters.not_before = date_time_ymd(1960, 1, 1);
+            parameters.not_after = date_time_ymd(until, 1, 1);
+            parameters.distinguished_name.push(rcgen::DnType::CommonName, name);
+            parameters
+        };
+        let authority = CertifiedIssuer::self_signed(named("authority", 2000), key()).unwrap();
+        let issued = |name, until| {
+            let issued = named(name, until).signed_by(&key(), &authority).unwrap();
+            Certificate::read(issued.der().clone()).unwrap().fault(&host, now)
+        };
+        let own = named("mx.example", 2000).self_signed(&key()).unwrap();
+        let own = Certificate::read(own.der().clone()).unwrap();
+        assert_eq!(issued("mx.example", 2000), None);
+        assert_eq!(own.fault(&host, now), Some("it is self-signed"));
+        assert!(issued("mx.example", 1965).unwrap().contains("expired"));
+        assert!(issued("other.example", 2000).unwrap().contains("another host"));
     }
 }

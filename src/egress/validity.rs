@@ -1,7 +1,7 @@
-//! Reads the validity period of a certificate from its DER.
+//! Reads the validity period of a certificate from its DER, and whether it is its own issuer.
 //!
 //! rustls checks other parties' certificates but never tells when one's own expires. This reads up
-//! to the two times (RFC 5280 §4.1) and nothing after them.
+//! to the two times and the subject (RFC 5280 §4.1) and nothing after them.
 
 use jiff::civil::DateTime;
 
@@ -17,17 +17,34 @@ const VERSION: u8 = 0xa0;
 /// Returns the first and the last instant at which the certificate `der` is valid; None if it is no
 /// certificate.
 pub fn validity(der: &[u8]) -> Option<(Timestamp, Timestamp)> {
-    let (certificate, _) = expect(der, SEQUENCE)?;
-    let (fields, _) = expect(certificate, SEQUENCE)?;
-    let fields = expect(fields, VERSION).map_or(fields, |(_, rest)| rest);
-    let (_, fields) = expect(fields, INTEGER)?;
-    // Skip the signature algorithm and the issuer.
-    let (_, fields) = expect(fields, SEQUENCE)?;
-    let (_, fields) = expect(fields, SEQUENCE)?;
+    let (_, fields) = from_issuer(der)?;
     let (times, _) = expect(fields, SEQUENCE)?;
     let (from, times) = time(times)?;
     let (until, _) = time(times)?;
     Some((from, until))
+}
+
+/// Whether the certificate `der` names its own subject as its issuer, so that no authority vouches
+/// for it.
+pub fn is_self_issued(der: &[u8]) -> bool {
+    let names = || {
+        let (issuer, fields) = from_issuer(der)?;
+        let (_, fields) = expect(fields, SEQUENCE)?;
+        let (subject, _) = expect(fields, SEQUENCE)?;
+        Some((issuer, subject))
+    };
+    names().is_some_and(|(issuer, subject)| issuer == subject)
+}
+
+/// Returns the issuer of a certificate, and the fields behind it: first the times, then the subject.
+fn from_issuer(der: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (certificate, _) = expect(der, SEQUENCE)?;
+    let (fields, _) = expect(certificate, SEQUENCE)?;
+    let fields = expect(fields, VERSION).map_or(fields, |(_, rest)| rest);
+    let (_, fields) = expect(fields, INTEGER)?;
+    // Skip the signature algorithm.
+    let (_, fields) = expect(fields, SEQUENCE)?;
+    expect(fields, SEQUENCE)
 }
 
 fn expect(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
@@ -115,6 +132,7 @@ mod tests {
         #[test]
         fn never_panics(der in proptest::collection::vec(any::<u8>(), 0..200)) {
             validity(&der);
+            is_self_issued(&der);
         }
 
         #[test]
@@ -123,6 +141,7 @@ mod tests {
             let at = at % der.len();
             der[at] = octet;
             validity(&der);
+            is_self_issued(&der);
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::app::relay::inbound::Inbound;
 use crate::app::system::System;
 use crate::app::tenancy::Tenancy;
 use crate::domain::id::Mint;
-use crate::domain::mta_sts::MtaSts;
+use crate::domain::mta_sts::{CertificateFault, MtaSts};
 use crate::domain::repeats::Repeats;
 use crate::egress::guard::Guard;
 use crate::http::limits::downloads::Downloads;
@@ -117,6 +117,8 @@ pub struct Http {
     pub(crate) cors_origins: Vec<String>,
     /// The policy for senders of mail to any domain.
     pub(crate) mta_sts: Option<MtaSts>,
+    /// Why those that verify certificates would not deliver here.
+    pub(crate) certificate_fault: CertificateFault,
     /// The threads for event streams; None serves them with requests.
     pub(crate) streams: Option<Handle>,
     /// Its soft stop ends requests that wait or stream.
@@ -152,6 +154,7 @@ impl Http {
             proxies: Proxies::default(),
             cors_origins: Vec::new(),
             mta_sts: None,
+            certificate_fault: CertificateFault::by(|| None),
             streams: None,
             shutdown: Shutdown::default(),
             described: OnceLock::new(),
@@ -172,10 +175,14 @@ impl Http {
         Self { cors_origins, ..self }
     }
 
-    /// Serves this policy of MTA-STS for all domains.
+    /// Serves this policy of MTA-STS for all domains; to enforce it only while there is no fault.
     #[must_use]
-    pub fn telling_senders(self, mta_sts: Option<MtaSts>) -> Self {
-        Self { mta_sts, ..self }
+    pub fn telling_senders(
+        self,
+        mta_sts: Option<MtaSts>,
+        certificate_fault: CertificateFault,
+    ) -> Self {
+        Self { mta_sts, certificate_fault, ..self }
     }
 
     /// Ends waiting and streaming responses at the soft stop of `shutdown`.

@@ -9,6 +9,7 @@ use crate::app::system::CertificateEnd;
 use crate::domain::clock::Clock;
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::Mint;
+use crate::domain::mta_sts::CertificateFault;
 use crate::egress::certificate::Certificate;
 use crate::egress::client::{Client, Limits, Lookup, Roots};
 use crate::egress::guard::Guard;
@@ -127,6 +128,15 @@ impl Tls {
     pub(super) fn shown(&self) -> ShownCertificate {
         let certificates = self.certificates.clone();
         Arc::new(move || certificates.current().certificate().clone())
+    }
+
+    /// How to learn why senders that verify the certificate of this host would not deliver.
+    pub(super) fn fault(&self, host: &DomainName) -> CertificateFault {
+        let (certificates, host) = (self.certificates.clone(), host.clone());
+        CertificateFault::by(move || {
+            let now = certificates.clock().now();
+            certificates.current().certificate().fault(&host, now)
+        })
     }
 
     /// Follows the files, and renews the authority's certificate, until the soft stop.

@@ -3,6 +3,7 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{Notify, Semaphore};
@@ -19,7 +20,7 @@ pub(super) const RECORD: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
 pub(super) enum Call {
     Recipient { from: String, path: String },
     Message { envelope: Envelope, raw: Bytes },
-    Refused { reason: Reason, head: Bytes, size: u64 },
+    Refused { reason: Reason, open_for: Duration, head: Bytes, size: u64 },
     OverRate { path: String },
 }
 
@@ -91,8 +92,14 @@ impl Fake {
         }
     }
 
-    pub(super) fn decide_refused(&self, reason: Reason, head: Bytes, size: u64) -> IntakeReply {
-        self.calls.lock().unwrap().push(Call::Refused { reason, head, size });
+    pub(super) fn decide_refused(
+        &self,
+        open_for: Duration,
+        reason: Reason,
+        head: Bytes,
+        size: u64,
+    ) -> IntakeReply {
+        self.calls.lock().unwrap().push(Call::Refused { reason, open_for, head, size });
         match *self.refused.lock().unwrap() {
             Some(reason) => {
                 IntakeReply { reason: Some(reason), detail: None, record: None, again: false }
@@ -148,12 +155,12 @@ impl Intake for Fake {
 
     async fn refused(
         &self,
-        _: Envelope,
+        envelope: Envelope,
         reason: Reason,
         _: String,
         head: Bytes,
         size: u64,
     ) -> IntakeReply {
-        self.decide_refused(reason, head, size)
+        self.decide_refused(envelope.open_for, reason, head, size)
     }
 }

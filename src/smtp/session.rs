@@ -150,7 +150,9 @@ impl<I: Intake> Session<I> {
                 // A message refused at MAIL counts towards the network's messages, like one that is
                 // sent.
                 let declared = envelope.recipients.is_empty();
-                envelope.open_for = self.times.mail.elapsed();
+                // At MAIL nothing was open yet; `mail` is still that of the transaction before.
+                envelope.open_for =
+                    if declared { Duration::ZERO } else { self.times.mail.elapsed() };
                 let answer = if declared && !self.meter.take(Counted::Message) {
                     self.over_rate("").await
                 } else {

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::ids::{SpanId, TraceId};
 use super::span::{Scale, Span, SpanKind, failed, link, nanos, number, span, text, yes};
 use crate::domain::evidence::Step;
-use crate::domain::id::{AccountId, IntakeId};
+use crate::domain::id::AccountId;
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::ports::{Envelope, IntakeReply};
 use crate::domain::reason::Reason;
@@ -25,7 +25,7 @@ const VERIFIED: &[&str] = &["dkim", "spf", "iprev", "arc", "dmarc", "alignment"]
 #[derive(Debug)]
 pub struct Transaction<'t> {
     pub envelope: &'t Envelope,
-    /// One for each recipient, if the message was decided.
+    /// One for each recipient, if the message was decided; all of them are stored.
     pub records: Vec<&'t IntakeRecord>,
     pub reply: &'t IntakeReply,
     /// Octets of the message.
@@ -71,7 +71,7 @@ impl Transaction<'_> {
         root.kind = SpanKind::Server.into();
         root.links = others.iter().map(|record| link(TraceId::of(record.id.0))).collect();
         let record = self.records.first().copied();
-        self.describe(&mut root, record, self.reply.record.or(record.map(|record| record.id)));
+        self.describe(&mut root, record);
         let mut children = Children { trace, spans: vec![root] };
         if !self.envelope.open_for.is_zero() {
             children.add("receive", [opened, message_ended]);
@@ -98,7 +98,7 @@ impl Transaction<'_> {
         let opened = message_ended.saturating_sub(nanos(self.envelope.open_for));
         let mut root = span(trace, trace.root(), None, "recipient", [opened, scale.end()]);
         root.links = vec![link(first)];
-        self.describe(&mut root, Some(record), Some(record.id));
+        self.describe(&mut root, Some(record));
         let mut children = Children { trace, spans: vec![root] };
         let (_, after) = laid_out(&timed(record.evidence.shared()), message_ended);
         children.add_steps(record.evidence.own(), after);
@@ -109,9 +109,8 @@ impl Transaction<'_> {
         if self.envelope.posted.is_some() { "posted message" } else { "SMTP transaction" }
     }
 
-    /// Describes what became of the message for one recipient, by its record; `shown` is the record
-    /// to look for, as a refusal may be counted by that of another one.
-    fn describe(&self, root: &mut Span, record: Option<&IntakeRecord>, shown: Option<IntakeId>) {
+    /// Describes what became of the message for one recipient, by its record.
+    fn describe(&self, root: &mut Span, record: Option<&IntakeRecord>) {
         let own = record.and_then(|record| record.verdict.reason());
         let reason = self.reply.reason.or(own);
         let recipients = self.envelope.recipients.len();
@@ -121,7 +120,8 @@ impl Transaction<'_> {
             number("gatepost.recipients", u64::try_from(recipients).unwrap_or(u64::MAX)),
         ];
         attributes.extend(reason.map(|reason| text("gatepost.reason", reason.as_str())));
-        attributes.extend(shown.map(|id| text("gatepost.record.id", id.to_string())));
+        let id = record.map(|record| record.id.to_string());
+        attributes.extend(id.map(|id| text("gatepost.record.id", id)));
         let agent = record.and_then(|record| record.agent).map(AccountId::get);
         attributes.extend(agent.map(|id| number("gatepost.agent.id", id)));
         attributes.extend(self.reply.again.then(|| yes("gatepost.repeat")));

@@ -8,11 +8,10 @@ use crate::support::{PATIENCE, TestGateway, http, process};
 const TESTING: &str =
     "version: STSv1\r\nmode: testing\r\nmx: *.agents.example\r\nmax_age: 86400\r\n";
 
-async fn gateway(is_on: bool) -> TestGateway {
+async fn gateway(mode: Option<MtaStsMode>) -> TestGateway {
     TestGateway::with_settings(|settings| {
         let mx = vec![MxPattern::parse("*.agents.example").unwrap()];
-        let policy = MtaSts { mode: MtaStsMode::Testing, mx, max_age: 86_400 };
-        settings.mta_sts = is_on.then_some(policy);
+        settings.mta_sts = mode.map(|mode| MtaSts { mode, mx, max_age: 86_400 });
     })
     .await
 }
@@ -26,7 +25,7 @@ async fn fetch(gateway: &TestGateway, host: &str) -> http::Answer {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_policy_is_served_for_domains_of_accounts_alone() {
-    let gateway = gateway(true).await;
+    let gateway = gateway(Some(MtaStsMode::Testing)).await;
     for host in ["mta-sts.agents.example", "MTA-STS.agents.example:443"] {
         let answer = fetch(&gateway, host).await;
         assert_eq!(answer.status, 200, "{host}");
@@ -48,9 +47,17 @@ async fn the_policy_is_served_for_domains_of_accounts_alone() {
     gateway.finish().await;
 }
 
+/// Its certificate is self-signed. `acme.rs` enforces with another one.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_gateway_cannot_meet_is_not_enforced() {
+    let gateway = gateway(Some(MtaStsMode::Enforce)).await;
+    assert_eq!(fetch(&gateway, "mta-sts.agents.example").await.text(), TESTING);
+    gateway.finish().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_mode_there_is_no_policy() {
-    let gateway = gateway(false).await;
+    let gateway = gateway(None).await;
     assert_eq!(fetch(&gateway, "mta-sts.agents.example").await.status, 404);
     gateway.finish().await;
 }

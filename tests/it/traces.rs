@@ -19,6 +19,7 @@ use tokio::net::TcpListener;
 use tokio::time::timeout;
 
 use crate::support::process::{Server, failing};
+use crate::support::session::Session;
 use crate::support::site::Site;
 use crate::support::{PATIENCE, TestGateway, http, rules, signed};
 
@@ -34,9 +35,13 @@ async fn traced(ratio: f64, toml: &str) -> (TestGateway, Receiver) {
 }
 
 async fn gateway(url: &str, ratio: f64, toml: &str) -> TestGateway {
+    gateway_by(url, ratio, &[("traces.toml", toml)]).await
+}
+
+async fn gateway_by(url: &str, ratio: f64, files: &[(&str, &str)]) -> TestGateway {
     let folder = tempfile::tempdir().unwrap();
     let change = |settings: &mut Settings| {
-        settings.rules = rules(folder.path(), &[("traces.toml", toml)]);
+        settings.rules = rules(folder.path(), files);
         let mut headers = HeaderMap::new();
         headers.insert("authorization", HeaderValue::from_static("Bearer collector-key"));
         let sampling = Sampling::part(ratio).unwrap();
@@ -164,6 +169,32 @@ async fn a_refusal_is_a_trace_with_its_reason() {
     assert_eq!(of_trace(&all, record).len(), all.len());
     assert!(replies.data.unwrap().contains(record), "the reply names the trace");
     assert!(all.iter().all(|span| span.name != "webhook attempt"));
+    gateway.finish().await;
+}
+
+/// One record counts all that is refused at MAIL, or is over a rate, in a minute.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_counted_in_another_record_has_no_trace() {
+    let collector = Receiver::start(gatepost::run::system_mint().clock().clone()).await.unwrap();
+    let rates = ("intake.toml", "[rates]\nroom_messages_per_minute = 1\n");
+    let files = [("traces.toml", QUICK), rates];
+    let mut gateway = gateway_by(&collector.url("/v1/traces"), 1.0, &files).await;
+    let mut session = Session::idle(gateway.smtp).await;
+    let reply = session.say("MAIL FROM:<> SIZE=99999999999").await;
+    assert!(reply.starts_with("552"), "{reply}");
+    assert!(gateway.send(FROM, &TO, &signed("first")).await.accepted());
+    let first = gateway.receiver.wait_for(1, PATIENCE).await.unwrap();
+    for again in ["second", "third"] {
+        let replies = gateway.send(FROM, &TO, &signed(again)).await;
+        assert!(replies.settling().starts_with("450 4.2.1"), "{}", replies.settling());
+    }
+    drop(session);
+    gateway.stop().await;
+    let all = spans(&collector.received());
+    let id = serde_json::from_slice::<serde_json::Value>(&first[0].body).unwrap();
+    let traced = of_trace(&all, id["messageUuid"].as_str().unwrap());
+    assert_eq!(traced.len(), all.len(), "another trace: {all:#?}");
+    is_whole(&all);
     gateway.finish().await;
 }
 

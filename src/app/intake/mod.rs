@@ -160,7 +160,7 @@ impl Gateway {
 
     /// Counts and logs a message that was answered.
     fn answered(&self, envelope: &Envelope, bytes: u64, reply: &IntakeReply, began: Instant) {
-        if reply.record.is_none() {
+        if reply.record.is_none() && !envelope.recipients.is_empty() {
             self.trace_undecided(envelope, bytes, reply, began);
         }
         let (tls, took) = (envelope.client.tls.as_ref(), began.elapsed());
@@ -224,11 +224,8 @@ impl Gateway {
                 Err(_) if !basis.anew => continue,
                 // A repeat counts nothing, and its sender must be told so (contract §2, Repeats).
                 Err(_) if self.store.arrived_before(&judgement.commit).await? => None,
-                Err(over) => {
-                    let answer = self.defer_over_rate(&judgement.commit, over).await?;
-                    self.trace(Decided { mail, commit: &judgement.commit, began }, &answer, None);
-                    return Ok(answer);
-                }
+                // Not traced: its record may count many, of which each would have the one trace.
+                Err(over) => return self.defer_over_rate(&judgement.commit, over).await,
             };
             match self.ask_application(mail, &mut judgement, &mut requests).await? {
                 RelayStep::Settled => {}

@@ -13,7 +13,8 @@ use axum::response::{IntoResponse as _, Response};
 use tokio::time::Instant;
 
 use crate::app::access::need::Effect;
-use crate::domain::mta_sts::domain_of;
+use crate::domain::mta_sts::{MtaSts, MtaStsMode, domain_of};
+use crate::domain::repeats::LogCause;
 use crate::http::error::{Code, NOTHING_HERE, Problem};
 use crate::http::passage::observe::Trace;
 use crate::http::remote::Peer;
@@ -49,5 +50,25 @@ pub(in crate::http) async fn policy(
     }
     http.limits.give_back(admitted, Instant::now());
     is_ours?;
-    Ok(([(CONTENT_TYPE, TEXT)], policy.text()).into_response())
+    Ok(([(CONTENT_TYPE, TEXT)], kept(&http, policy).text()).into_response())
+}
+
+/// Returns the policy as far as this server can meet it: what it cannot is not enforced, so that
+/// senders report it and deliver all the same.
+fn kept(http: &Http, policy: &MtaSts) -> MtaSts {
+    let mut kept = policy.clone();
+    if policy.mode == MtaStsMode::Enforce
+        && let Some(why) = http.certificate_fault.now()
+    {
+        kept.mode = MtaStsMode::Testing;
+        if let Some(left_out) = http.repeats.due(LogCause::MtaSts) {
+            tracing::error!(
+                why,
+                left_out,
+                "mta-sts is served as testing, not as enforce: senders that verify the certificate \
+                 of SMTP would refuse this server; install one of a public authority for the hostname"
+            );
+        }
+    }
+    kept
 }

@@ -119,7 +119,7 @@ async fn a_session_goes_on_after_each_kind_of_refusal() {
     assert_eq!(server.intake.messages(), ["Subject: x\r\n\r\n.\r\n", ""]);
     let calls = server.intake.calls.lock().unwrap().clone();
     let refused = calls.iter().find_map(|call| match call {
-        Call::Refused { reason, head, size } => Some((*reason, head.len(), *size)),
+        Call::Refused { reason, head, size, .. } => Some((*reason, head.len(), *size)),
         Call::Recipient { .. } | Call::Message { .. } | Call::OverRate { .. } => None,
     });
     assert_eq!(refused, Some((Reason::TooLarge, 65_536, 150_000)));

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use crate::domain::id::IntakeId;
 use crate::domain::ports::{IntakeReply, TlsFacts};
@@ -270,7 +271,7 @@ impl Walk {
                 machine.message(&answer)
             }
             Step::Refused { reason, head, size, .. } => {
-                let answer = self.fake.decide_refused(reason, head, size);
+                let answer = self.fake.decide_refused(Duration::ZERO, reason, head, size);
                 machine.refused(&answer)
             }
         };
@@ -312,7 +313,7 @@ impl Walk {
                 let mark = if envelope.smtputf8 { "smtputf8 " } else { "" };
                 (format!("message {mark}<{}> <{to}> ", envelope.reverse_path), raw.clone())
             }
-            Some(Call::Refused { reason, head, size }) => {
+            Some(Call::Refused { reason, head, size, .. }) => {
                 (format!("refused {reason} {size} "), head.clone())
             }
             _ => panic!("the Intake was not asked: {calls:?}"),

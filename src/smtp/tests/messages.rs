@@ -25,6 +25,18 @@ async fn a_large_message_arrives_octet_for_octet() {
     assert_eq!(server.intake.messages(), [message]);
 }
 
+/// Not since the MAIL before.
+#[tokio::test]
+async fn a_transaction_that_is_refused_at_mail_was_never_open() {
+    let server = Server::start("", Fake::default()).await;
+    let mut peer = server.greeted().await;
+    peer.send("EHLO c\r\nMAIL FROM:<>\r\nRSET\r\nMAIL FROM:<> SIZE=99999999999\r\n").await;
+    peer.expect_all(&["250", "250 2.1.0", "250 2.0.0", "552 5.3.4"]).await;
+    let calls = server.intake.calls.lock().unwrap().clone();
+    let [Call::Refused { open_for, .. }] = &calls[..] else { panic!("{calls:?}") };
+    assert!(open_for.is_zero(), "{open_for:?}");
+}
+
 #[tokio::test]
 async fn a_message_over_the_limit_is_read_to_its_end() {
     let server = Server::start("", Fake::default()).await;

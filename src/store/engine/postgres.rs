@@ -72,7 +72,11 @@ async fn pool(servers: Servers, rules: &Connections) -> Result<Pool, sqlx::Error
         .after_connect(move |connection, _| {
             let servers = new.get();
             Box::pin(async move {
-                sqlx::raw_sql(DURABLE).execute(&mut *connection).await?;
+                let durable = sqlx::raw_sql(DURABLE).execute(&mut *connection).await;
+                // sqlx tries again, and its own line is an error: see `telemetry`.
+                durable.inspect_err(|error| {
+                    tracing::info!(%error, "could not set up a PostgreSQL connection");
+                })?;
                 match servers {
                     Some(servers) => servers.check(connection).await,
                     None => Ok(()),

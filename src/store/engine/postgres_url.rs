@@ -204,6 +204,10 @@ impl<'u> Parts<'u> {
         }
         let mark = if pairs.is_empty() { "" } else { "?" };
         let Self { scheme, login, path, fragment, .. } = self;
+        // libpq lets the host be named behind a login, in which a URL must have one: it is replaced.
+        let is_named = named.is_some() || self.parameter("host").is_some();
+        let replaced = authority.is_empty() && !login.is_empty() && is_named;
+        let authority = if replaced { "localhost" } else { authority };
         format!("{scheme}://{login}{authority}{path}{mark}{}{fragment}", pairs.join("&"))
     }
 }
@@ -271,6 +275,12 @@ mod tests {
             [("%2Frun%2Fa", 5433), ("b", 5434)]
                 .map(|(host, port)| format!("postgres:///mail?user=me&host={host}&port={port}"))
         );
+        for (login, named) in [("me:pw@", "a,b"), ("me@", "a,b"), ("me:pw@", "a")] {
+            let url = format!("postgres://{login}/mail?host={named}");
+            let found = parse(&url).unwrap().servers().unwrap();
+            let hosts: Vec<_> = found.iter().map(PgConnectOptions::get_host).collect();
+            assert_eq!(hosts, named.split(',').collect::<Vec<_>>(), "{url}");
+        }
         let one_port = "postgres:///mail?host=a,b&port=77";
         assert_eq!(
             servers(one_port),

@@ -17,6 +17,20 @@ use crate::support::{PATIENCE, postgres};
 /// As many connections as `quick` allows.
 const PLACES: i64 = 4;
 
+/// During an upgrade, another version adds a column. PostgreSQL reports that by the SQLSTATE of a
+/// replica, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_changed_meanwhile_is_no_read_only_server() {
+    let mut direct = postgres::connect(&postgres::new_database().await).await;
+    let changing = "CREATE TABLE one (a INT); PREPARE plan AS TABLE one; \
+                    ALTER TABLE one ADD COLUMN b INT";
+    direct.execute(changing).await.unwrap();
+    let error = direct.execute("EXECUTE plan").await.unwrap_err();
+    assert_eq!(error.as_database_error().unwrap().code().as_deref(), Some("0A000"));
+    let error = StoreError::from(error);
+    assert!(matches!(error, StoreError::Database(_)), "{error:?}");
+}
+
 /// Rules that give a server up soon.
 fn quick() -> StoreRules {
     let folder = tempfile::tempdir().unwrap();

@@ -154,7 +154,7 @@ fn questions(fake: &Fake) -> Vec<String> {
     let calls = fake.calls.lock().unwrap();
     let shown = |call: &Call| match call {
         Call::Recipient { from, path } => format!("recipient {from} {path}"),
-        Call::Refused { reason, head, size } => format!("refused {reason} {head:?} {size}"),
+        Call::Refused { reason, head, size, .. } => format!("refused {reason} {head:?} {size}"),
         Call::OverRate { path } => format!("over rate {path}"),
         Call::Message { envelope, raw } => {
             let to: Vec<_> = envelope.recipients.iter().map(|one| &one.as_sent).collect();
