@@ -100,11 +100,11 @@ async fn a_promotion_is_noticed_while_the_former_server_still_answers() {
     assert!(at_the_former.fetch_one(&mut former).await.is_ok(), "it answers no more");
     mailers.stop().await;
     gateway.kill().await;
-    // What the former server took in is lost, and nobody announces it.
+    // Mail that the former server took in is lost, and nobody announces it.
     let _pending = timeout(PATIENCE, site.finish()).await;
 }
 
-/// What is said of servers that are not there, or not to be written to.
+/// Servers that are not there, or not to be written to, are named.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_server_that_cannot_be_written_to_is_named_without_the_password() {
     let pair = block_in_place(Pair::start);

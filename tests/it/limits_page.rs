@@ -47,7 +47,7 @@ fn told() -> Table {
     toml::from_str(&text.unwrap()).unwrap()
 }
 
-/// What a table of the file says of its keys; those that bound nothing say nothing.
+/// Returns the text of each key of a table of the file; those that bound nothing have none.
 fn said<'t>(told: &'t Table, stem: &str, section: &str) -> Vec<(&'t str, Option<&'t str>)> {
     let table = told.get(stem).and_then(|file| file.get(section)).and_then(Value::as_table);
     let table = table.unwrap_or_else(|| panic!("{FILE} has no [{stem}.{section}]"));

@@ -19,8 +19,9 @@ use crate::support::site::Site;
 use crate::support::{PATIENCE, local_dns, postgres, rules};
 
 /// Later than any migration of ours.
+/// One table of those in use: of two, this and a commit could each wait for the other.
 const EXPANDS: &str = "ALTER TABLE messages ADD COLUMN label TEXT;
-    ALTER TABLE accounts ADD COLUMN plan BIGINT NOT NULL DEFAULT 0;
+    ALTER TABLE messages ADD COLUMN plan BIGINT NOT NULL DEFAULT 0;
     CREATE TABLE labels (id BIGINT NOT NULL, label TEXT NOT NULL);
     CREATE INDEX messages_by_label ON messages (label);";
 const CONTRACTS: &str = "DROP TABLE labels;";

@@ -114,7 +114,7 @@ impl CheckTopic {
 /// A check as the API and `gatepost doctor --json` show it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "Check")]
+#[schemars(rename = "DoctorCheck")]
 pub struct CheckRecord {
     /// The kind of check.
     check: Word<CheckSubject>,

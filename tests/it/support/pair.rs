@@ -53,7 +53,7 @@ done
 
 /// Runs while this value lives.
 pub struct Pair {
-    /// Of the server, and of its replica.
+    /// The server's, and its replica's.
     pub ports: [u16; 2],
     child: Child,
     input: Option<ChildStdin>,
