@@ -94,7 +94,7 @@ pub struct ServeOptions {
     #[arg(allow_negative_numbers = true, value_parser = seconds)]
     #[serde(default, deserialize_with = "start_patience")]
     pub start_patience: Option<u64>,
-    /// Serve a policy of MTA-STS for every domain at https://mta-sts.DOMAIN: testing, enforce or none
+    /// Serve a policy of MTA-STS for every domain at mta-sts.DOMAIN: testing, enforce or none
     /// [default: no policy]
     #[arg(long, env = "GATEPOST_MTA_STS", value_name = "MODE")]
     pub mta_sts: Option<MtaStsOption>,

@@ -106,7 +106,7 @@ impl Patroni {
                 assert!(settings.contains(&line), "{FILE} has no {name}");
                 settings = settings.replace(&line, &format!("    {name}: false\n"));
             }
-            // What a test writes while the replicas hear nothing must not exceed it.
+            // Mail that a test sends while the replicas hear nothing must not exceed it.
             let line = "    maximum_lag_on_failover: 1048576\n";
             assert!(settings.contains(line), "{FILE} has no maximum_lag_on_failover");
             settings = settings.replace(line, "    maximum_lag_on_failover: 1073741824\n");
