@@ -99,7 +99,7 @@ pub struct Answers {
 
 impl Answers {
     /// Returns the answer; fails at the deadline, and when another server is written to.
-    pub async fn wait<T>(
+    pub(in crate::store) async fn wait<T>(
         &self,
         work: impl Future<Output = Result<T, sqlx::Error>>,
     ) -> Result<T, sqlx::Error> {

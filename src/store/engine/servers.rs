@@ -113,7 +113,7 @@ impl Servers {
 
     /// Connects to the server that can be written to; fails with what each server said. One server
     /// that is not asked is waited for without limit.
-    pub async fn find(&self) -> Result<Writable, sqlx::Error> {
+    pub(in crate::store) async fn find(&self) -> Result<Writable, sqlx::Error> {
         let state = &self.0;
         match state.servers.as_slice() {
             [one] if !state.is_sought => {
@@ -265,7 +265,10 @@ impl Servers {
     }
 
     /// Checks a new connection of a pool: it may lead to a server that is not written to any more.
-    pub async fn check(&self, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    pub(in crate::store) async fn check(
+        &self,
+        connection: &mut PgConnection,
+    ) -> Result<(), sqlx::Error> {
         if !self.0.is_sought {
             return Ok(());
         }
@@ -297,7 +300,7 @@ impl Servers {
 
     /// Waits for an answer of the server after so many moves: fails when there is one more. While the
     /// answer is late, asks all servers, again and again.
-    pub async fn answer<T>(
+    pub(in crate::store) async fn answer<T>(
         &self,
         moves: u64,
         work: impl Future<Output = Result<T, sqlx::Error>>,
