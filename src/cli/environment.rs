@@ -11,13 +11,8 @@ use crate::telemetry;
 const PREFIX: &str = "GATEPOST_";
 
 /// Variables of our tests and their tools, inherited by the programs under test.
-const OF_TESTS: &[&str] = &[
-    "GATEPOST_TEST_",
-    "GATEPOST_BLESS",
-    "GATEPOST_CORPUS",
-    "GATEPOST_SOAK_MESSAGES",
-    "GATEPOST_FUZZ_",
-];
+const OF_TESTS: &[&str] =
+    &["GATEPOST_TEST_", "GATEPOST_BLESS", "GATEPOST_CORPUS", "GATEPOST_FUZZ_"];
 
 /// Returns an error about the first unknown variable, or None. Known are the variables of `command`
 /// and its subcommands, and that of the log.

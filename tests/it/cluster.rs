@@ -48,12 +48,8 @@ async fn three_gateways_that_die_again_and_again_lose_nothing() {
     run(Plan { messages: 1_500, sessions: 8, kill_every: 180, restarts, limit }).await;
 }
 
-/// A longer run of the test above: `scripts/soak` sets the number of messages.
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "takes long: scripts/soak"]
-async fn soak() {
-    let messages = std::env::var("GATEPOST_SOAK_MESSAGES");
-    let messages: usize = messages.map_or(20_000, |text| text.parse().unwrap());
+/// A longer run of the test above.
+pub async fn soak(messages: usize) {
     let deaths = 40;
     let restarts = vec![(deaths / 3, Stop::Fast), (2 * deaths / 3, Stop::Immediate)];
     let kill_every = (messages / deaths).max(1);

@@ -295,14 +295,11 @@ impl Stage {
     }
 }
 
-/// `scripts/soak failover`.
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "takes long: scripts/soak failover"]
-async fn soak() {
-    let rounds = std::env::var("GATEPOST_TEST_ROUNDS");
-    let rounds: u32 = rounds.map_or(3, |text| text.parse().unwrap());
+/// The whole, with HAProxy, Patroni and etcd, so many times; then with asynchronous replicas.
+pub async fn soak(rounds: u32) {
     let limit = Duration::from_secs(600) * (rounds + 1);
     timeout(limit, keep_what_was_promised(rounds)).await.expect("not done in time");
+    measure_asynchronous().await;
 }
 
 async fn keep_what_was_promised(rounds: u32) {
@@ -332,9 +329,7 @@ async fn keep_what_was_promised(rounds: u32) {
 
 /// Where commits wait for no replica, mail is lost that no replica had when the leader went:
 /// measured, for the book.
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "takes long: scripts/soak failover"]
-async fn asynchronous() {
+async fn measure_asynchronous() {
     let mut stage = Stage::set(false).await;
     let leader = stage.patroni.leader().await;
     stage.patroni.cut_replication(leader);

@@ -83,6 +83,7 @@ mod senders;
 mod serving;
 mod signatures;
 mod slow_clock;
+mod soak;
 mod store;
 mod support;
 mod systemd;

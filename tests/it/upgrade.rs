@@ -1,7 +1,7 @@
 //! Two versions beside each other on one store: a schema that only grew serves the older one, too,
 //! and one that did more refuses it (docs/upgrade.md).
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use gatepost::shutdown::Shutdown;
@@ -112,12 +112,8 @@ async fn an_embedded_store_that_grew_is_opened_copied_and_restored_by_the_older_
     }
 }
 
-/// `scripts/soak upgrade OLD-BINARY`: every gateway is replaced under load, one after the other.
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs another build: scripts/soak upgrade OLD-BINARY"]
-async fn soak() {
-    let old: PathBuf = std::env::var_os("GATEPOST_TEST_OLD").unwrap().into();
-    let old = old.to_str().unwrap();
+/// Every gateway of another build is replaced under load, one after the other.
+pub async fn soak(old: &str) {
     let database = block_in_place(|| postgres::start(&["fsync=on"]));
     let location = Location::parse(None, Some(&database.url)).unwrap();
     let folder = tempfile::tempdir().unwrap();

@@ -11,7 +11,7 @@ use gatepost::testkit::smtp_client::{Transaction, deliver};
 use tokio::join;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Interval, interval, timeout};
 
 use super::{PATIENCE, letter_between, signer};
 
@@ -49,8 +49,8 @@ struct Shared {
     acknowledged: watch::Sender<usize>,
     /// When each was acknowledged.
     times: Mutex<Vec<Instant>>,
-    /// Between two messages of a session, and before a message comes again.
-    pause: Duration,
+    /// A session makes one attempt in this time at most; as many as it can if it is zero.
+    pace: Duration,
     is_ending: AtomicBool,
     /// By message: how often it may have been taken in besides the time that settled it: the
     /// sender did not learn, was told 4xx after it had sent everything, or sent it twice.
@@ -68,15 +68,15 @@ impl Mailers {
         Self::start_paced(messages, sessions, Duration::ZERO)
     }
 
-    /// Sends with this pause between two attempts of a session, as senders make one.
-    pub fn start_paced(messages: usize, sessions: usize, pause: Duration) -> Self {
+    /// Sends at this pace: each session makes one attempt in this time at most.
+    pub fn start_paced(messages: usize, sessions: usize, pace: Duration) -> Self {
         let shared = Arc::new(Shared {
             signer: signer(),
             next: AtomicUsize::new(0),
             gateways: watch::Sender::new(Vec::new()),
             acknowledged: watch::Sender::new(0),
             times: Mutex::default(),
-            pause,
+            pace,
             is_ending: AtomicBool::new(false),
             in_doubt: (0..messages).map(|_| AtomicUsize::new(0)).collect(),
         });
@@ -158,22 +158,33 @@ impl Mailers {
     }
 }
 
+/// When a session may make its next attempt.
+struct Pace(Option<Interval>);
+
+impl Pace {
+    async fn tick(&mut self) {
+        if let Some(interval) = &mut self.0 {
+            interval.tick().await;
+        }
+    }
+}
+
 impl Shared {
     /// Takes the next message until there is none.
     async fn send_all(&self) {
+        let mut pace = Pace((!self.pace.is_zero()).then(|| interval(self.pace)));
         while !self.is_ending.load(Ordering::SeqCst) {
             let number = self.next.fetch_add(1, Ordering::SeqCst);
             if number >= self.in_doubt.len() {
                 return;
             }
-            self.send(number).await;
+            self.send(number, &mut pace).await;
             self.times.lock().unwrap().push(Instant::now());
             self.acknowledged.send_modify(|count| *count += 1);
-            self.pause().await;
         }
     }
 
-    async fn send(&self, number: usize) {
+    async fn send(&self, number: usize, pace: &mut Pace) {
         let from = match number % MAILBOXES {
             0 => "alice@good.example".to_owned(),
             mailbox => format!("sender{mailbox}@good.example"),
@@ -184,6 +195,7 @@ impl Shared {
         let text = letter_between(&from, &to[0], &subject(number));
         let raw = self.signer.sign(text.as_bytes()).unwrap();
         let transaction = Transaction { helo: "client.example", from: &from, to: &to, raw: &raw };
+        pace.tick().await;
         if number.is_multiple_of(TWICE_EVERY) {
             self.doubt(number);
             let ways =
@@ -192,17 +204,10 @@ impl Shared {
                 return;
             }
         }
-        for turn in 2.. {
-            if self.attempt(number, turn, &transaction).await {
-                return;
-            }
-            self.pause().await;
-        }
-    }
-
-    async fn pause(&self) {
-        if !self.pause.is_zero() {
-            tokio::time::sleep(self.pause).await;
+        let mut turn = 2;
+        while !self.attempt(number, turn, &transaction).await {
+            pace.tick().await;
+            turn += 1;
         }
     }
 
