@@ -11,7 +11,7 @@ use gatepost::testkit::smtp_client::{Transaction, deliver};
 use tokio::join;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Interval, interval, timeout};
+use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 
 use super::{PATIENCE, letter_between, signer};
 
@@ -162,6 +162,15 @@ impl Mailers {
 struct Pace(Option<Interval>);
 
 impl Pace {
+    fn of(pace: Duration) -> Self {
+        Self((!pace.is_zero()).then(|| {
+            let mut interval = interval(pace);
+            // An attempt that took long is not made up for by a burst.
+            interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            interval
+        }))
+    }
+
     async fn tick(&mut self) {
         if let Some(interval) = &mut self.0 {
             interval.tick().await;
@@ -172,7 +181,7 @@ impl Pace {
 impl Shared {
     /// Takes the next message until there is none.
     async fn send_all(&self) {
-        let mut pace = Pace((!self.pace.is_zero()).then(|| interval(self.pace)));
+        let mut pace = Pace::of(self.pace);
         while !self.is_ending.load(Ordering::SeqCst) {
             let number = self.next.fetch_add(1, Ordering::SeqCst);
             if number >= self.in_doubt.len() {
