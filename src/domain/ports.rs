@@ -58,12 +58,13 @@ pub struct Posted {
     pub relayed: bool,
 }
 
-/// A recipient that belongs to an Agent.
+/// A recipient that belongs to an Agent, or takes reports on TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recipient {
-    pub agent: AccountId,
+    /// None: the address takes reports of senders on TLS for its domain (RFC 8460).
+    pub agent: Option<AccountId>,
     /// The address in RCPT without its tag; for `postmaster`, the configured address. It is the
-    /// Agent's, or the Agent is the catch-all of its domain.
+    /// Agent's, if there is one, or the Agent is the catch-all of its domain.
     pub address: Address,
     /// `local+tag@domain`.
     pub tag: Option<String>,

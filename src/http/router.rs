@@ -17,12 +17,12 @@ use crate::http::operation::{BASE, Operation, shape};
 use crate::http::passage::observe;
 use crate::http::passage::perform;
 use crate::http::public::inbound;
-use crate::http::public::{description, health, metrics, mta_sts};
+use crate::http::public::{description, health, metrics, mta_sts, tls_reports};
 use crate::http::state::Http;
 use crate::http::table::OPERATIONS;
 
 /// The router of the API, of the paths without a key (health, the description, the policy of MTA-STS,
-/// and posts of providers), and of the console.
+/// reports on TLS, and posts of providers), and of the console.
 pub fn router(http: Arc<Http>, console: Option<Router<Arc<Http>>>) -> Router {
     let mut paths: BTreeMap<String, MethodRouter<Arc<Http>>> = BTreeMap::new();
     for operation in OPERATIONS {
@@ -43,6 +43,7 @@ pub fn router(http: Arc<Http>, console: Option<Router<Arc<Http>>>) -> Router {
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route(mta_sts::PATH, get(mta_sts::policy))
+        .route(tls_reports::PATH, post(tls_reports::take))
         .route("/inbound/{type}/{key}", post(inbound::post))
         .route("/inbound/{type}/{key}/mime", post(inbound::post));
     observed(whole.merge(console.unwrap_or_default()), http)

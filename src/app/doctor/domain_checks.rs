@@ -7,13 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::domain::{self, ServerFacts};
+use super::tls_reports::{self, Asked};
 use super::{Check, CheckSubject};
 use crate::app::tenancy::TenancyError;
+use crate::app::tls_reports::{TlsReportRecord, last_reports};
 use crate::domain::clock::Clock;
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::AccountId;
+use crate::domain::tls_report::ReportAddress;
 use crate::egress::certificate::Certificate;
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 use crate::verify::Authenticator;
 
 /// The port to which mail servers deliver (RFC 5321 §4.5.4.2).
@@ -41,6 +44,8 @@ pub struct ThisServer {
     pub certificate: ShownCertificate,
     /// A certificate that ends within this time is warned of.
     pub expiry_warning: Duration,
+    /// Where reports of senders on TLS are taken in, if they are.
+    pub tls_reports: Option<ReportAddress>,
 }
 
 impl fmt::Debug for DomainChecks {
@@ -79,9 +84,25 @@ impl DomainChecks {
             expiry_warning: self.server.expiry_warning,
             within: self.within,
         };
-        let mut checks = domain::check(&self.dns, domain, &facts).await;
+        let asked = Asked {
+            dns: &self.dns,
+            store: Some(&self.store),
+            address: self.server.tls_reports.as_ref(),
+            now: facts.now,
+            within: self.within,
+        };
+        let (mut checks, reports) = tokio::join!(
+            domain::check(&self.dns, domain, &facts),
+            tls_reports::check(asked, domain),
+        );
+        checks.extend(reports);
         checks.push(self.port());
         Ok(checks)
+    }
+
+    /// Returns the last reports of senders on a domain. Whoever asks may check it.
+    pub async fn reports(&self, domain: &DomainName) -> Result<Vec<TlsReportRecord>, StoreError> {
+        last_reports(&self.store, domain, &self.clock).await
     }
 
     async fn is_of(&self, account: AccountId, domain: &DomainName) -> Result<bool, TenancyError> {

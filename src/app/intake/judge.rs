@@ -146,7 +146,11 @@ impl Gateway {
         Basis { now, anew }: Basis,
     ) -> Result<Intake, StoreError> {
         let Examined { envelope, raw, examination } = mail;
-        let id = recipient.agent;
+        let nobody = || StoreError::Corrupt {
+            table: "accounts",
+            detail: format!("{} has no Agent", recipient.as_sent),
+        };
+        let id = recipient.agent.ok_or_else(nobody)?;
         let corrupt = |detail: &str| StoreError::Corrupt {
             table: "accounts",
             detail: format!("Agent {id}: {detail}"),
@@ -207,16 +211,18 @@ impl Gateway {
         examination: &Examination,
         now: Timestamp,
     ) -> Result<NewMessage, StoreError> {
-        let organization = agent.lineage.organization.ok_or_else(|| StoreError::Corrupt {
+        let corrupt = || StoreError::Corrupt {
             table: "accounts",
-            detail: format!("Agent {} has no organization", recipient.agent),
-        })?;
+            detail: format!("the Agent of {} has no organization", recipient.address),
+        };
+        let organization = agent.lineage.organization.ok_or_else(corrupt)?;
+        let id = recipient.agent.ok_or_else(corrupt)?;
         let marker = marker(self.store.identity().await?, &recipient.address);
         let automation = examination.automation.clone();
         Ok(NewMessage {
             id: self.mint.message(),
             lineage: agent.lineage,
-            agent: recipient.agent,
+            agent: id,
             agent_username: agent.username.clone(),
             organization,
             at: now,

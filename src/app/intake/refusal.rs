@@ -51,9 +51,12 @@ impl Gateway {
         }
         let mut intakes = Vec::with_capacity(envelope.recipients.len());
         for recipient in &envelope.recipients {
-            let agent = self.store.account_even_deleted(recipient.agent).await?;
-            let lineage = match agent {
-                Some(agent) => agent.lineage,
+            let lineage = match recipient.agent {
+                Some(agent) => self.store.account_even_deleted(agent).await?.map(|one| one.lineage),
+                None => self.store.lineage_of_domain(recipient.address.domain()).await?,
+            };
+            let lineage = match lineage {
+                Some(lineage) => lineage,
                 None => self.directory.partner().await?,
             };
             let record = self.refusal(envelope, refused, lineage, Some(recipient));
@@ -84,7 +87,7 @@ impl Gateway {
             at: self.mint.clock().now(),
             source: Source::Email,
             lineage,
-            agent: recipient.map(|recipient| recipient.agent),
+            agent: recipient.and_then(|recipient| recipient.agent),
             recipient: recipient.map(|recipient| recipient.as_sent.clone()).unwrap_or_default(),
             sender: None,
             envelope_from: envelope.reverse_path.clone(),

@@ -25,7 +25,7 @@ use super::global_args::GlobalArgs;
 use super::{Failure, serve};
 use crate::app::doctor::domain::ServerFacts;
 use crate::app::doctor::{
-    Check, CheckSubject, certificates, database, domain, egress, originals, resolvers,
+    Check, CheckSubject, certificates, database, domain, egress, originals, resolvers, tls_reports,
 };
 use crate::config::{ServeOptions, StoreOptions};
 use crate::domain::causes::with_causes;
@@ -89,7 +89,13 @@ impl Doctor {
         let shown = listeners.certificate.clone().or_else(|| opened.certificate("smtp"));
         let (general, of_domains) =
             tokio::join!(opened.check(&settings, &mint, &listeners), async {
-                of_domains(&settings, &mint, opened.domains(domains).await, shown).await
+                of_domains(
+                    &settings,
+                    (&mint, opened.store.as_ref()),
+                    opened.domains(domains).await,
+                    shown,
+                )
+                .await
             },);
         for checks in [general, listeners.checks.clone(), of_domains] {
             report.show(checks)?;
@@ -251,7 +257,7 @@ impl Opened {
 /// Checks the DNS of domains, some at a time. `shown` is the certificate of this server.
 async fn of_domains(
     settings: &Settings,
-    mint: &Mint,
+    (mint, store): (&Mint, Option<&Store>),
     domains: Vec<DomainName>,
     shown: Option<Certificate>,
 ) -> Vec<Check> {
@@ -268,10 +274,21 @@ async fn of_domains(
         expiry_warning: rules.smtp.tls.expiry_warning(),
         within: WITHIN,
     };
+    let asked = tls_reports::Asked {
+        dns: &dns,
+        store,
+        address: settings.tls_reports.as_ref(),
+        now: facts.now,
+        within: WITHIN,
+    };
     let mut checks = Vec::new();
     let ending = tokio::time::Instant::now() + OF_ONE_SUBJECT;
     for some in domains.chunks(DOMAINS_AT_ONCE).take(MOST_DOMAINS / DOMAINS_AT_ONCE) {
-        let checking = join_all(some.iter().map(|one| domain::check(&dns, one, &facts)));
+        let checking = join_all(some.iter().map(async |one| {
+            let (dns, reports) =
+                tokio::join!(domain::check(&dns, one, &facts), tls_reports::check(asked, one));
+            [dns, reports].concat()
+        }));
         match tokio::time::timeout_at(ending, checking).await {
             Ok(found) => checks.extend(found.into_iter().flatten()),
             Err(_) => {

@@ -99,6 +99,7 @@ pub async fn exercise(scene: &Scene) {
     super::replays::exercise(scene).await;
     super::search::exercise(scene).await;
     super::apps::exercise(scene).await;
+    super::tls_reports::exercise(scene).await;
     accounts(scene).await;
 }
 

@@ -320,6 +320,7 @@ fn settings(location: &Location, rules: Rules, dns: SocketAddr) -> Settings {
         cors_origin: Vec::new(),
         console: true,
         mta_sts: None,
+        tls_reports: None,
         otlp: None,
     }
 }
