@@ -231,7 +231,7 @@ pub async fn start_on(
         mint.clone(),
     );
     let address = settings.tls_reports.clone();
-    let reports = api::reports(address, &store, &access, (&mint, &metrics));
+    let reports = api::reports(address, &stores.requests, &access, (&mint, &metrics));
     let reception = Reception::new(store.clone(), mint.clone(), &intake, Arc::clone(&wake));
     let gateway = Gateway::new(store.clone(), authenticator, intake, relays.clone(), wake)
         .with_postmaster(settings.postmaster)

@@ -125,7 +125,7 @@ struct CheckedDomain {
     tls_reports: Vec<TlsReport>,
 }
 
-/// What a sender reported on TLS: a claim.
+/// A sender's claim on the TLS that it met.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct TlsReport {

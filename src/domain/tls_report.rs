@@ -48,7 +48,7 @@ words! {
     }
 }
 
-/// One report: what one sender met within a time, at most a few domains of which are named.
+/// One report of one sender on a time, mostly a day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsReport {
     /// As the sender names itself.
@@ -61,7 +61,7 @@ pub struct TlsReport {
     pub policies: Vec<PolicyResult>,
 }
 
-/// What a sender met under one policy of one domain.
+/// The sessions of a sender under one policy of one domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyResult {
     pub domain: DomainName,
@@ -79,7 +79,7 @@ pub struct SessionFailure {
     pub sessions: u64,
     /// The host that should have taken the mail; empty if the report does not say.
     pub host: String,
-    /// What the sender adds; empty if nothing.
+    /// The sender's own words; empty without.
     pub reason: String,
 }
 
@@ -96,7 +96,7 @@ pub struct KeptTlsReport {
     pub result: PolicyResult,
 }
 
-/// What reports on a domain say together.
+/// The sums of reports on a domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TlsReportSums {
     /// Policies of reports.

@@ -48,7 +48,10 @@ impl From<TlsReportError> for Problem {
             E::TooLarge { .. } | E::UnpackedTooLarge { .. } => Code::PayloadTooLarge,
             E::TooManyPolicies { .. } | E::Broken(_) => Code::InvalidRequest,
             E::Foreign(_) => Code::NotFound,
-            E::Full { .. } => Code::RateLimited,
+            E::Full { .. } => {
+                let retry_after = Some(86_400);
+                return Self { retry_after, ..Self::new(Code::RateLimited, error.to_string()) };
+            }
         };
         Self::new(code, error.to_string())
     }

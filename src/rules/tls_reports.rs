@@ -13,6 +13,7 @@ pub struct TlsReportRules {
     pub max_unpacked_bytes: usize,
     pub max_policies: usize,
     pub max_failures: usize,
+    pub max_coming: usize,
     pub max_at_once: usize,
     pub max_per_day: u64,
 }
@@ -24,6 +25,7 @@ impl TlsReportRules {
             max_unpacked_bytes: wide(self.max_bytes)..=1 << 24;
             max_policies: 1..=100;
             max_failures: 1..=100;
+            max_coming: 1..=10_000;
             max_at_once: 1..=100;
             max_per_day: 1..=10_000;
         })

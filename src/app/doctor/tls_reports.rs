@@ -14,7 +14,7 @@ use crate::verify::{Authenticator, Unanswered};
 /// Reports among which the last failure is looked for.
 const LAST: u32 = 100;
 
-/// What the checks need.
+/// Parts that the checks ask, and the time of asking.
 #[derive(Clone, Copy)]
 pub struct Asked<'a> {
     pub dns: &'a Authenticator,

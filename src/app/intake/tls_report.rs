@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::traced::Decided;
-use super::{Examined, Gateway, Resolved};
+use super::{Examined, Gateway, Resolved, unavailable};
 use crate::app::tls_reports::{HandedReport, TlsReportError, TlsReports};
 use crate::domain::account::Lineage;
 use crate::domain::contact::Handle;
@@ -25,7 +25,7 @@ use crate::store::{AnswersBy, Commit, Intake, StoreError};
 const TYPES: [&str; 3] =
     ["application/tlsrpt+gzip", "application/tlsrpt+json", "application/tlsrpt"];
 
-/// What became of a mail to the address for reports.
+/// The decision on a mail to the address for reports.
 struct Settled {
     reason: Option<Reason>,
     /// The fault in plain words, if there is one.
@@ -66,14 +66,18 @@ impl Gateway {
         Ok(Some(Recipient { agent: None, address, tag: None, as_sent, shares: None }))
     }
 
-    /// Settles an examined mail to the address for reports. Its record is durable before the reply.
+    /// Settles an examined mail to the address for reports. The record of one that is
+    /// kept is durable before the reply.
     pub(super) async fn take_report(
         &self,
         mail: Examined<'_>,
         recipient: &Recipient,
         began: Instant,
     ) -> Result<IntakeReply, StoreError> {
-        let settled = self.settle_report(mail).await?;
+        let Some(settled) = self.settle_report(mail).await? else {
+            // This server's fault, not a verdict on the mail: no record (contract §2.3).
+            return Ok(IntakeReply { reason: Some(Reason::TooBusy), ..unavailable() });
+        };
         let lineage = self.store.lineage_of_domain(recipient.address.domain()).await?;
         let lineage = match lineage {
             Some(lineage) => lineage,
@@ -90,30 +94,37 @@ impl Gateway {
         let intakes = vec![Intake { record, accepted: None }];
         let commit = Commit { intakes, now: self.mint.clock().now() };
         let commit_began = Instant::now();
-        self.store.commit(&commit).await?;
+        if answer.reason.is_some() {
+            self.store.note(&commit).await?;
+        } else {
+            self.store.commit(&commit).await?;
+        }
         self.trace(Decided { mail, commit: &commit, began }, &answer, Some(commit_began));
         Ok(answer)
     }
 
-    async fn settle_report(&self, mail: Examined<'_>) -> Result<Settled, StoreError> {
+    /// Returns None if too many reports are being read.
+    async fn settle_report(&self, mail: Examined<'_>) -> Result<Option<Settled>, StoreError> {
         let examination = mail.examination;
         let sender = match (examination.proof, &examination.sender) {
+            (Proof::Undecidable(Reason::TooBusy), _) => return Ok(None),
             (Proof::Unproven(reason) | Proof::Undecidable(reason), _) => {
                 let detail = examination.detail.clone();
-                return Ok(Settled { reason: Some(reason), detail, again: false });
+                return Ok(Some(Settled { reason: Some(reason), detail, again: false }));
             }
             (Proof::Authenticated, Some(sender)) => sender,
-            (Proof::Authenticated, None) => return Ok(unreadable()),
+            (Proof::Authenticated, None) => return Ok(Some(unreadable())),
         };
         let (Some(reports), Some(octets)) = (&self.reports, report_in(mail).await) else {
-            return Ok(unreadable());
+            return Ok(Some(unreadable()));
         };
         let signed_by = Some(sender.domain().clone());
-        match reports.take(HandedReport { octets, signed_by }).await {
-            Ok(kept) => Ok(Settled { reason: None, detail: None, again: !kept }),
-            Err(TlsReportError::Store(error)) => Err(error),
-            Err(error) => Ok(Settled::refused(reason_of(&error), error)),
-        }
+        Ok(match reports.take(HandedReport { octets, signed_by }).await {
+            Ok(kept) => Some(Settled { reason: None, detail: None, again: !kept }),
+            Err(TlsReportError::Busy) => None,
+            Err(TlsReportError::Store(error)) => return Err(error),
+            Err(error) => Some(Settled::refused(reason_of(&error), error)),
+        })
     }
 
     fn report_record(

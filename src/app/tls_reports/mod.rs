@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::domain::address::Address;
@@ -66,7 +66,7 @@ pub enum TlsReportError {
     Store(#[from] StoreError),
 }
 
-/// What is wrong with the text of a report.
+/// A fault in the text of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReportFault {
     #[error("the report begins like gzip and cannot be unpacked")]
@@ -97,6 +97,8 @@ pub struct TlsReports {
     address: ReportAddress,
     rules: TlsReportRules,
     patience: Duration,
+    /// For reports on their way, and for those that came whole.
+    coming: Arc<Semaphore>,
     places: Arc<Semaphore>,
     metrics: Metrics,
 }
@@ -117,8 +119,9 @@ impl TlsReports {
         metrics: Metrics,
     ) -> Self {
         let (patience, rules) = (rules.limits.body() / 2, rules.tls_reports);
+        let coming = Arc::new(Semaphore::new(rules.max_coming));
         let places = Arc::new(Semaphore::new(rules.max_at_once));
-        Self { store, clock, address, rules, patience, places, metrics }
+        Self { store, clock, address, rules, patience, coming, places, metrics }
     }
 
     /// Tells whether this is the address for reports in its domain, if that is an account's.
@@ -129,6 +132,11 @@ impl TlsReports {
     /// Largest report in bytes, as it comes.
     pub const fn max_bytes(&self) -> usize {
         self.rules.max_bytes
+    }
+
+    /// Takes a place for a report that is posted, until it has come whole. Fails with `Busy`.
+    pub fn place(&self) -> Result<OwnedSemaphorePermit, TlsReportError> {
+        Arc::clone(&self.coming).try_acquire_owned().map_err(|_| TlsReportError::Busy)
     }
 
     /// Reads a report and keeps it. Returns false if it was kept before.
@@ -198,7 +206,7 @@ pub async fn last_reports(
     Ok(reports.into_iter().map(TlsReportRecord::from).collect())
 }
 
-/// What a sender says that it met under one policy of a domain: a claim.
+/// A sender's claim on the TLS that it met under one policy of a domain.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "TlsReport")]
@@ -213,8 +221,9 @@ pub struct TlsReportRecord {
     organization: String,
     /// The sender's name of the report.
     report_id: String,
-    /// The time of which it tells.
+    /// The beginning of the time of which it tells.
     begins_at: Date,
+    /// The end of that time.
     ends_at: Date,
     /// The policy that the sender applied.
     policy: Word<AppliedPolicy>,
@@ -233,6 +242,7 @@ pub struct TlsReportRecord {
 pub struct TlsFailureRecord {
     /// The kind of failure (RFC 8460 §4.3).
     r#type: Word<FailureType>,
+    /// How many failed so.
     sessions: u64,
     /// The host that should have taken the mail; empty if the sender does not say.
     host: String,

@@ -309,7 +309,7 @@ mod tests {
     #[test]
     fn what_is_no_report_is_told_by_its_fault() {
         type Change = fn(&mut Value);
-        let cases: [(Change, ReportFault); 9] = [
+        let cases: [(Change, ReportFault); 8] = [
             (|r| r["organization-name"] = "\u{200b} \n".into(), ReportFault::Nameless),
             (|r| r["report-id"] = "".into(), ReportFault::Nameless),
             (|r| r["report-id"] = "a".repeat(256).into(), ReportFault::LongId),
@@ -324,14 +324,14 @@ mod tests {
                 },
                 ReportFault::Sessions,
             ),
-            (
-                |r| r["policies"][0]["summary"]["total-failure-session-count"] = json!(-1),
-                ReportFault::Shape { line: 1, column: 339 },
-            ),
         ];
         for (change, expected) in cases {
             assert_eq!(fault(&report(change)), expected);
         }
+        let negative = report(|r| {
+            r["policies"][0]["summary"]["total-failure-session-count"] = json!(-1);
+        });
+        assert!(matches!(fault(&negative), ReportFault::Shape { line: 1, .. }));
         assert!(matches!(fault(b"<xml/>"), ReportFault::Json { line: 1, column: 1 }));
         let deep = "[".repeat(100_000);
         assert!(matches!(fault(deep.as_bytes()), ReportFault::Json { .. }));

@@ -45,6 +45,7 @@ pub(in crate::http) async fn take(
     let admitted = http.limits.admit(None, from, Effect::Write, Instant::now());
     admitted.map_err(|refused| *refused.problem)?;
     check_type(&headers)?;
+    let coming = reports.place()?;
     let (most, limits) = (reports.max_bytes(), &http.rules.limits);
     let bounds = BodyBounds { most, limits, expects: headers.contains_key(EXPECT) };
     // A report is never so large that it needs a place.
@@ -57,6 +58,7 @@ pub(in crate::http) async fn take(
         BodyError::CutShort => Problem::invalid("the report was cut short: send it again"),
         BodyError::NoPlace(problem) => problem,
     })?;
+    drop(coming);
     let kept = reports.take(HandedReport { octets: octets.into(), signed_by: None }).await?;
     let message = if kept { "report kept" } else { "report kept before" };
     Ok(success(message, json!({})))

@@ -101,7 +101,7 @@ impl Base {
     ) -> Result<Option<Lineage>, StoreError> {
         let row = sql("SELECT partner_id, reseller_id, organization_id, agent_id
                        FROM domains JOIN accounts ON accounts.id = domains.account_id
-                       WHERE name = $1")
+                       WHERE domains.name = $1")
         .bind(domain.as_str())
         .fetch_optional(self.reader())
         .await?;

@@ -86,7 +86,7 @@ async fn a_report_is_kept_once_for_each_who_signs_it(kind: Kind) {
     assert_eq!(keep(store, &both, None).await, TlsReportOutcome::Repeated);
     let expected = TlsReportSums { policies: 2, successful: 12, failed: 3 };
     assert_eq!(sums(store, "new.example").await, expected);
-    // What anybody posted displaces nothing that somebody signs.
+    // A report that anybody posted displaces none that somebody signs.
     let signed = report("a", vec![result("new.example", 1, 0)]);
     let later = at(SECOND);
     let by = Some("good.example");
@@ -126,7 +126,7 @@ async fn a_domain_takes_a_number_in_a_day_posted_and_signed_apart(kind: Kind) {
     }
     let full = TlsReportOutcome::Full(domain("new.example"));
     assert_eq!(keep(store, &one(MOST), None).await, full);
-    // What is there already is told so all the same.
+    // A report that is there already is told so all the same.
     assert_eq!(keep(store, &one(0), None).await, TlsReportOutcome::Repeated);
     // All of a report or nothing.
     let mixed = report("m", vec![result("more.example", 1, 0), result("new.example", 1, 0)]);
