@@ -474,7 +474,7 @@ async fn what_senders_report_on_tls_is_told_as_their_claim() {
 
     let dns = ward.site.dns.addr();
     let server = Server::start_with(&ward.location, ward.folder.path(), dns, &on).await;
-    let report = std::fs::read(fixture("tls-reports/agents.example.json")).unwrap();
+    let report = fs::read(fixture("tls-reports/agents.example.json")).unwrap();
     let url = format!("http://{}/tls-reports", server.http);
     let request = reqwest::Client::new().post(url).body(report);
     let request = request.header("content-type", "application/tlsrpt+json").timeout(PATIENCE);

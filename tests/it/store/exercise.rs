@@ -99,7 +99,6 @@ pub async fn exercise(scene: &Scene) {
     super::replays::exercise(scene).await;
     super::search::exercise(scene).await;
     super::apps::exercise(scene).await;
-    super::tls_reports::exercise(scene).await;
     accounts(scene).await;
 }
 
@@ -111,6 +110,7 @@ async fn domains(scene: &Scene, domain: &DomainName) {
     store.prove_domain(&new, organization.id, "a", by(at(0))).await.unwrap();
     store.remove_domain(&new, organization.id, by(at(0))).await.unwrap();
     store.domains(Some(organization.id)).await.unwrap();
+    super::tls_reports::exercise(scene).await;
     store.remove_domain(domain, organization.id, by(at(0))).await.unwrap();
 }
 
