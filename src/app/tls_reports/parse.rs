@@ -333,7 +333,7 @@ mod tests {
         });
         assert!(matches!(fault(&negative), ReportFault::Shape { line: 1, .. }));
         assert!(matches!(fault(b"<xml/>"), ReportFault::Json { line: 1, column: 1 }));
-        let deep = "[".repeat(100_000);
+        let deep = format!("{{\"padding\":{}", "[".repeat(100_000));
         assert!(matches!(fault(deep.as_bytes()), ReportFault::Json { .. }));
         let many = report(|r| {
             let policy = r["policies"][0].clone();
