@@ -225,7 +225,7 @@ impl Gateway {
                 // A repeat counts nothing, and its sender must be told so (contract §2, Repeats).
                 Err(_) if self.store.arrived_before(&judgement.commit).await? => None,
                 // Not traced: its record may count many, of which each would have the one trace.
-                Err(over) => return self.defer_over_rate(&judgement.commit, over).await,
+                Err(over) => return self.defer_over_rate(judgement.commit, over).await,
             };
             match self.ask_application(mail, &mut judgement, &mut requests).await? {
                 RelayStep::Settled => {}
