@@ -17,6 +17,7 @@ use crate::domain::intake_record::IntakeRecord;
 use crate::domain::ports::{Envelope, IntakeReply};
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Verdict;
+use crate::store::Intake;
 
 /// Steps that `verify` takes beside each other.
 const VERIFIED: &[&str] = &["dkim", "spf", "iprev", "arc", "dmarc", "alignment"];
@@ -26,7 +27,7 @@ const VERIFIED: &[&str] = &["dkim", "spf", "iprev", "arc", "dmarc", "alignment"]
 pub struct Transaction<'t> {
     pub envelope: &'t Envelope,
     /// One for each recipient, if the message was decided; all of them are stored.
-    pub records: Vec<&'t IntakeRecord>,
+    pub intakes: &'t [Intake],
     pub reply: &'t IntakeReply,
     /// Octets of the message.
     pub size: u64,
@@ -39,7 +40,11 @@ pub struct Transaction<'t> {
 impl Transaction<'_> {
     /// Returns the trace: that of the first recipient's record.
     pub(super) fn trace(&self) -> Option<TraceId> {
-        self.records.first().map(|record| TraceId::of(record.id.0))
+        self.records().next().map(|record| TraceId::of(record.id.0))
+    }
+
+    fn records(&self) -> impl Iterator<Item = &IntakeRecord> {
+        self.intakes.iter().map(|intake| &intake.record)
     }
 
     /// Makes the spans of the traces that `is_sampled` takes. Further recipients have a trace each,
@@ -51,11 +56,10 @@ impl Transaction<'_> {
         is_sampled: impl Fn(TraceId) -> bool,
     ) -> Vec<Span> {
         let mut spans = Vec::new();
-        let others: Vec<_> = self.records.iter().skip(1).copied().collect();
         if is_sampled(first) {
-            spans.extend(self.of_first(first, &others, scale));
+            spans.extend(self.of_first(first, scale));
         }
-        for record in others {
+        for record in self.records().skip(1) {
             let trace = TraceId::of(record.id.0);
             if is_sampled(trace) {
                 spans.extend(self.of_other(trace, first, record, scale));
@@ -64,13 +68,14 @@ impl Transaction<'_> {
         spans
     }
 
-    fn of_first(&self, trace: TraceId, others: &[&IntakeRecord], scale: &Scale) -> Vec<Span> {
+    fn of_first(&self, trace: TraceId, scale: &Scale) -> Vec<Span> {
         let message_ended = scale.nanos(self.began);
         let opened = message_ended.saturating_sub(nanos(self.envelope.open_for));
         let mut root = span(trace, trace.root(), None, self.name(), [opened, scale.end()]);
         root.kind = SpanKind::Server.into();
-        root.links = others.iter().map(|record| link(TraceId::of(record.id.0))).collect();
-        let record = self.records.first().copied();
+        let others = self.records().skip(1);
+        root.links = others.map(|record| link(TraceId::of(record.id.0))).collect();
+        let record = self.records().next();
         self.describe(&mut root, record);
         let mut children = Children { trace, spans: vec![root] };
         if !self.envelope.open_for.is_zero() {
