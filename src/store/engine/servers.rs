@@ -352,7 +352,7 @@ impl Servers {
 
     /// Leaves a server that cannot be written to: looks for the other one; where only an address is
     /// known, connects to it anew.
-    fn leave(&self) {
+    pub fn leave(&self) {
         if self.0.is_sought {
             return self.seek();
         }
