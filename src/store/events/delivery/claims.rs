@@ -225,7 +225,7 @@ impl Base {
     /// probe among them is left to the next claim.
     async fn load_claims(&self, taken: &[Taken], now: Timestamp) -> Result<Vec<Claim>, StoreError> {
         let events: Vec<EventId> = taken.iter().map(|one| one.event).collect();
-        let subjects = Subjects::load(self.reader(), &events).await?;
+        let subjects = Subjects::load(self, &events).await?;
         let mut claims = Vec::with_capacity(taken.len());
         for one in taken {
             match one.claim(&subjects) {
