@@ -58,8 +58,9 @@ pub fn load_or_make(folder: &Path, host: &DomainName) -> Result<Pair, SelfSigned
     if pair.names(host) {
         return Ok(pair);
     }
-    let damaged = |source: rcgen::Error| {
-        SelfSignedError::Damaged { path: path.clone(), source: source.into() }
+    let damaged = |source: rcgen::Error| SelfSignedError::Damaged {
+        path: path.clone(),
+        source: source.into(),
     };
     let key = KeyPair::from_pem(&text).map_err(damaged)?;
     let (pair, text) = make(&key, host)?;
