@@ -77,7 +77,7 @@ pub fn load(folder: &Path) -> Result<Option<Pair>, SelfSignedError> {
 fn read(folder: &Path) -> Result<Option<(String, Pair)>, SelfSignedError> {
     let path = folder.join(FILE);
     let text = match fs::read(&path) {
-        // What is no text is neither a key nor a certificate.
+        // Bytes that are no text are neither a key nor a certificate.
         Ok(octets) => String::from_utf8_lossy(&octets).into_owned(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(SelfSignedError::Read { path, source }),

@@ -172,7 +172,7 @@ fn a_self_signed_pair_is_kept_with_its_key_and_for_its_owner_only() {
     std::fs::write(&path, "no key").unwrap();
     let error = self_signed::load_or_make(&folder, &host()).unwrap_err();
     assert!(error.to_string().contains("self-signed.pem is damaged: remove the file"), "{error}");
-    // What cannot be read is not said to be damaged, or not to be written.
+    // A file that cannot be read is not said to be damaged, or not to be written.
     std::fs::remove_file(&path).unwrap();
     std::fs::create_dir(&path).unwrap();
     let read = self_signed::load(&folder).map(drop);

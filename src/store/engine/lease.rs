@@ -77,7 +77,7 @@ impl Pool {
         lease.in_transaction = true;
         let beginning = sqlx::raw_sql(begin).execute(&mut *lease.connection);
         match lease.answers.wait(beginning).await {
-            // What a replica says to READ WRITE. Elsewhere it means anything that is not supported.
+            // A replica says this to READ WRITE. Elsewhere it means anything that is not supported.
             Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some("0A000") => {
                 self.servers.leave();
                 Err(StoreError::ReadOnly(sqlx::Error::Database(error).into()))
