@@ -39,6 +39,7 @@ mod smtp;
 mod store;
 mod templates;
 mod traces;
+mod waits;
 mod webhooks;
 
 use std::borrow::Cow;
@@ -142,7 +143,7 @@ impl Rules {
         rules.store.objects.above_bytes = rules.intake.raw.object_above_bytes;
         rules.store.deliveries.breaker = rules.webhooks.breaker.numbers();
         rules.store.deliveries.lease = rules.webhooks.dispatcher.lease();
-        rules.store.deliveries.longest_wait = rules.webhooks.schedule.longest_wait();
+        rules.store.deliveries.longest_wait = seconds(rules.webhooks.retries.longest_seconds());
         rules.validate()?;
         Ok(rules)
     }

@@ -17,6 +17,7 @@ use tokio::net::TcpListener;
 
 use crate::support::authority::Authority;
 use crate::support::bucket::Bucket;
+use crate::support::ports::free_port;
 use crate::support::process::{Server, gatepost};
 use crate::support::site::Site;
 use crate::support::sources::read;
@@ -205,8 +206,8 @@ async fn resolvers_that_lie_or_are_silent_are_told() {
         said.expect(resolver, "failure", &["it has an address for", &end]);
         ward.publish(&wildcard, "A", &[]);
     }
-    // A port that nobody listens on any more.
-    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
+    // A port that nobody listens on.
+    let gone = format!("127.0.0.1:{}", free_port());
     let arguments = ["--data", &ward.data(), "--dns", &gone, "--smtp", "127.0.0.1:0"];
     let arguments = [&arguments[..], &["--http", "127.0.0.1:0", "--hostname", HOST]].concat();
     let said = doctor(ward.folder.path(), &arguments).await;
@@ -232,7 +233,7 @@ async fn before_the_first_start_it_says_what_a_start_will_find() {
             let _said = stream.write_all(b"220 other.example ESMTP Sendmail\r\n").await;
         }
     });
-    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
+    let free = format!("127.0.0.1:{}", free_port());
     let own = ["--data", &data, "--hostname", HOST, "--dns", &dns];
     let run = async |more: &[&str]| doctor(ward.folder.path(), &[&own, more].concat()).await;
     let said = run(&["--smtp", &address, "--http", &free]).await;

@@ -53,7 +53,7 @@ fn arrows() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         ("verify", rooms(&["domain", "rules", "mail", "metrics"])),
         ("store", rooms(&["disk", "domain", "metrics", "rules", "wire"])),
         ("egress", rooms(&["domain", "rules"])),
-        ("traces", rooms(&["domain", "rules", "metrics", "egress"])),
+        ("traces", rooms(&["domain", "rules", "metrics", "store", "egress"])),
         ("app", up_to(&[])),
         ("tls", rooms(&["disk", "domain", "rules", "egress", "shutdown"])),
         ("smtp", rooms(&["domain", "rules", "shutdown", "telemetry", "tls"])),

@@ -30,7 +30,6 @@ mod session;
 mod standings;
 mod step;
 mod thread;
-mod traced;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +49,7 @@ use crate::domain::verdict::Verdict;
 use crate::metrics::Metrics;
 use crate::rules::IntakeRules;
 use crate::store::{Commit, Committed, Store, StoreError};
-use crate::traces::Traces;
+use crate::traces::{Traces, Transaction};
 use crate::verify::Authenticator;
 
 use self::judge::Basis;
@@ -58,7 +57,6 @@ use self::rate_limits::RateLimits;
 use self::recipient::RcptQuestion;
 use self::relay_step::{ApplicationRequests, RelayStep};
 use self::standings::Standings;
-use self::traced::Decided;
 use crate::app::relay::Relays;
 
 pub use directory::{Directory, Resolved};
@@ -161,7 +159,9 @@ impl Gateway {
     /// Counts and logs a message that was answered.
     fn answered(&self, envelope: &Envelope, bytes: u64, reply: &IntakeReply, began: Instant) {
         if reply.record.is_none() && !envelope.recipients.is_empty() {
-            self.trace_undecided(envelope, bytes, reply, began);
+            let (intakes, size) = (&[][..], bytes);
+            let ended = Transaction { envelope, intakes, reply, size, began, commit: None };
+            self.traces.transaction(&ended);
         }
         let (tls, took) = (envelope.client.tls.as_ref(), began.elapsed());
         let tls = tls.map(|tls| tls.version.as_str());
@@ -225,7 +225,7 @@ impl Gateway {
                 // A repeat counts nothing, and its sender must be told so (contract §2, Repeats).
                 Err(_) if self.store.arrived_before(&judgement.commit).await? => None,
                 // Not traced: its record may count many, of which each would have the one trace.
-                Err(over) => return self.defer_over_rate(&judgement.commit, over).await,
+                Err(over) => return self.defer_over_rate(judgement.commit, over).await,
             };
             match self.ask_application(mail, &mut judgement, &mut requests).await? {
                 RelayStep::Settled => {}
@@ -237,11 +237,16 @@ impl Gateway {
             for intake in &mut judgement.commit.intakes {
                 intake.record.took = Some(began.elapsed());
             }
+            let (intakes, size) = (judgement.commit.intakes.as_slice(), examination.size);
             let commit_began = Instant::now();
+            let trace = |reply: &IntakeReply| {
+                let commit = Some([commit_began, Instant::now()]);
+                let ended = Transaction { envelope, intakes, reply, size, began, commit };
+                self.traces.transaction(&ended);
+            };
             if judgement.commit.intakes.iter().all(|intake| intake.accepted.is_none()) {
                 self.store.note(&judgement.commit).await?;
-                let decided = Decided { mail, commit: &judgement.commit, began };
-                self.trace(decided, &judgement.answer, Some(commit_began));
+                trace(&judgement.answer);
                 return Ok(judgement.answer);
             }
             // An error gives nothing back: the commit may have been written.
@@ -256,8 +261,7 @@ impl Gateway {
                     self.wake.wake();
                     let again = is_repeat(&judgement.commit, &earlier);
                     let answer = IntakeReply { again, ..judgement.answer };
-                    let decided = Decided { mail, commit: &judgement.commit, began };
-                    self.trace(decided, &answer, Some(commit_began));
+                    trace(&answer);
                     return Ok(answer);
                 }
             }

@@ -16,6 +16,7 @@ use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
 use crate::mail::scan;
 use crate::store::{Commit, Intake, StoreError};
+use crate::traces::Transaction;
 
 /// A message that was refused before it was examined, and the part of it that was read.
 #[derive(Clone, Copy)]
@@ -62,8 +63,9 @@ impl Gateway {
         let answer = answer(intakes.first().map(|intake| intake.record.id));
         let commit = Commit { intakes, now: self.mint.clock().now() };
         self.store.note(&commit).await?;
-        let records: Vec<_> = commit.intakes.iter().map(|intake| &intake.record).collect();
-        self.trace_refusal(envelope, &records, &answer, began);
+        let (intakes, reply, size) = (commit.intakes.as_slice(), &answer, refused.size);
+        let ended = Transaction { envelope, intakes, reply, size, began, commit: None };
+        self.traces.transaction(&ended);
         Ok(answer)
     }
 

@@ -45,7 +45,7 @@ pub struct Embedded {
     pub reader: SqlitePool,
     pub writer: SqlitePool,
     pub checkpoints: Arc<Checkpoints>,
-    pub directory: DirectoryMark,
+    pub directory: Arc<DirectoryMark>,
     /// Time limit of a statement that walks many rows.
     statement: Duration,
     /// Greatest length of the database file seen so far, in bytes.
@@ -108,7 +108,7 @@ pub async fn open(
         .await
         .map_err(open_error)?;
     let longest = Arc::new(AtomicU64::new(std::fs::metadata(&path).map_err(io_error)?.len()));
-    let directory = DirectoryMark::open(&path).map_err(io_error)?;
+    let directory = Arc::new(DirectoryMark::open(&path).map_err(io_error)?);
     let (folder, statement) = (folder.to_owned(), rules.statement());
     Ok(Embedded { folder, reader, writer, checkpoints, directory, statement, longest })
 }

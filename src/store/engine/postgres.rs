@@ -39,8 +39,7 @@ pub async fn open(
     let open_error =
         |source: sqlx::Error| StoreError::Open { at: url.to_string(), source: source.into() };
     let plain = |options: PgConnectOptions| options.application_name("gatepost");
-    let servers = url.servers().map_err(open_error)?.into_iter().map(plain);
-    let servers: Vec<PgConnectOptions> = servers.collect();
+    let servers: Vec<_> = url.servers().iter().cloned().map(plain).collect();
     let of = |servers| Servers::new(servers, url.is_sought(), rules.probe());
     // Without time limits: a migration may take longer than any statement.
     let found = connect(&of(servers.clone()), rules.acquire(), patience).await;
