@@ -88,7 +88,7 @@ async fn own_url(global: &GlobalArgs) -> Result<Url, Failure> {
     if let Some(url) = options.public_url()? {
         return Ok(url);
     }
-    let scheme = if options.tls.http_cert.is_some() { "https" } else { "http" };
+    let scheme = if options.serves_https() { "https" } else { "http" };
     let address = options.http().await?;
     let host = match address.ip() {
         ip if ip.is_unspecified() => "127.0.0.1".to_owned(),

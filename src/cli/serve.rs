@@ -153,11 +153,6 @@ fn paths(CertificateFiles { chain, key }: CertificateFiles) -> Paths {
     Paths { chain, key }
 }
 
-/// Whether the API has the certificate of the authority.
-fn serves_https(options: &ServeOptions) -> bool {
-    options.acme.https.unwrap_or(false)
-}
-
 /// Settings of the ACME authority for the SMTP certificate; None if none is configured. Fails if
 /// certificate files are configured too, or if the folder is missing on PostgreSQL.
 async fn acme(
@@ -171,7 +166,7 @@ async fn acme(
                     files or from an authority: use one of them"
             .into());
     }
-    let (of_files, by_acme) = (options.tls.http()?.is_some(), serves_https(options));
+    let (of_files, by_acme) = (options.tls.http()?.is_some(), options.acme.https());
     if of_files && by_acme {
         return Err(
             "http-tls-cert and acme-https are both given: the API's certificate comes from \
@@ -261,7 +256,7 @@ pub(super) async fn settings(options: ServeOptions) -> Result<Settings, Failure>
             smtp: options.tls.smtp()?.map(paths),
             acme,
             http: options.tls.http()?.map(paths),
-            https_by_acme: serves_https(&options),
+            https_by_acme: options.acme.https(),
         },
         trusted_proxy,
         cors_origin,

@@ -278,6 +278,11 @@ impl ServeOptions {
         })
     }
 
+    /// Whether the API is served by https here.
+    pub fn serves_https(&self) -> bool {
+        self.tls.http_cert.is_some() || self.acme.https()
+    }
+
     /// Returns the URL under which clients reach the API, if it is set.
     pub fn public_url(&self) -> Result<Option<Url>, ConfigError> {
         let parse = |text: &String| {

@@ -71,7 +71,7 @@ impl Settings {
     /// Whether clients reach the API by https, here or at a proxy.
     pub fn is_secure(&self) -> bool {
         let public = self.public_url.as_ref().is_some_and(|url| url.scheme() == "https");
-        self.tls.http.is_some() || public
+        self.tls.serves_https() || public
     }
 
     /// The hosts under which this gateway is known.
@@ -94,6 +94,13 @@ pub struct TlsSettings {
     pub http: Option<Paths>,
     /// Without one, the API is served by https with the certificate for SMTP.
     pub https_by_acme: bool,
+}
+
+impl TlsSettings {
+    /// Whether the API is served by https here.
+    pub const fn serves_https(&self) -> bool {
+        self.http.is_some() || self.https_by_acme
+    }
 }
 
 #[derive(Debug, thiserror::Error)]

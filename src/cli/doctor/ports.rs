@@ -91,7 +91,7 @@ pub(super) async fn look(settings: &Settings) -> Listeners {
 
 fn listeners(settings: &Settings) -> Vec<Listener> {
     let tls = &settings.tls;
-    let api = if tls.http.is_some() { Opening::Tls } else { Opening::Clear };
+    let api = if tls.serves_https() { Opening::Tls } else { Opening::Clear };
     let acme = tls.acme.as_ref().map(|acme| acme.http);
     let all = [
         ("--smtp", Some(settings.smtp), Speech::Smtp(Opening::Clear)),
