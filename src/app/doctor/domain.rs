@@ -179,9 +179,16 @@ fn certificate(host: &str, role: HostRole, facts: &ServerFacts) -> Check {
     let Some(certificate) = &facts.certificate else {
         return topic.skipped("the certificate of this server is not known here");
     };
-    let names = DomainName::parse(host).is_ok_and(|host| certificate.names(&host));
+    let name = DomainName::parse(host).ok().filter(|name| certificate.names(name));
+    let verified = name.as_ref().filter(|_| role.has_policy);
+    let fault = verified.and_then(|name| certificate.fault(name, facts.now));
     let (detail, advice) = match lasting(certificate, facts.now, facts.expiry_warning) {
-        Lasting::Well(until) if names => return topic.ok(format!("it is for this host, {until}")),
+        Lasting::Well(until) if name.is_some() => match fault {
+            None => return topic.ok(format!("it is for this host, {until}")),
+            Some(fault) => {
+                (fault.to_owned(), "install one that an authority issued (--smtp-tls-cert or --acme-directory)")
+            }
+        },
         Lasting::Well(_) => (
             format!("the certificate of this server is not for {host}"),
             "install a certificate for this name (--smtp-tls-cert or --acme-names)",

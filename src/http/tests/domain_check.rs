@@ -142,6 +142,11 @@ async fn a_policy_makes_a_wrong_certificate_a_failure() {
     checked.expect(("mta-sts", DOMAIN), "warning", &["several records"]).await;
     checked.publish("_mta-sts.new.example", "TXT", &["v=STSv1;"]);
     checked.expect(("mta-sts", DOMAIN), "warning", &["has no id"]).await;
+    // Senders that verify it trust the authority, whom nobody knows here.
+    checked.publish("_mta-sts.new.example", "TXT", &["v=STSv1; id=1"]);
+    checked.publish(DOMAIN, "MX", &["10 gw.example"]);
+    let words = ["it is self-signed, and senders verify it (MTA-STS)", "--acme-directory"];
+    checked.expect(("certificate", "gw.example"), "failure", &words).await;
     // Hosts of others have certificates of their own.
     checked.publish(DOMAIN, "MX", &["10 gw.example", "20 third.example"]);
     let about: Vec<_> = checked.checks().await;
