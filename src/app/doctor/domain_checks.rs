@@ -6,6 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::domain::{self, ServerFacts};
 use super::{Check, CheckSubject};
 use crate::app::tenancy::TenancyError;
@@ -28,7 +30,7 @@ pub struct DomainChecks {
     dns: Arc<Authenticator>,
     clock: Clock,
     server: ThisServer,
-    /// Longest wait for one look-up.
+    /// Longest wait for all look-ups of a domain.
     within: Duration,
 }
 
@@ -77,7 +79,8 @@ impl DomainChecks {
             certificate: Some((self.server.certificate)()),
             now: self.clock.now(),
             expiry_warning: self.server.expiry_warning,
-            within: self.within,
+            deadline: Instant::now() + self.within,
+            is_for_operator: false,
         };
         let mut checks = domain::check(&self.dns, domain, &facts).await;
         checks.push(self.port());

@@ -275,7 +275,7 @@ async fn is_published(signer: &Signer, settings: &Settings) -> bool {
     let (dns, rules) = (settings.dns.as_deref(), &settings.rules.intake);
     let Ok(record) = signer.key().txt_record() else { return false };
     let Ok(dns) = run::authenticator(dns, rules, &settings.hostname) else { return false };
-    let found = dns.texts(signer.key_name(), WITHIN).await.unwrap_or_default();
+    let found = dns.texts(signer.key_name(), Instant::now() + WITHIN).await.unwrap_or_default();
     let plain = |text: &str| text.split_whitespace().collect::<String>();
     let texts = found.iter().map(|text| plain(&String::from_utf8_lossy(text)));
     texts.collect::<Vec<_>>().contains(&plain(&record))
