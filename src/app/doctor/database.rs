@@ -15,6 +15,10 @@ const GREAT_SKEW: i64 = 60_000;
 pub fn unopened(location: &str, error: &StoreError) -> Check {
     let topic = Check::of(CheckSubject::Database, location);
     let advice = match error {
+        StoreError::Older { .. } => {
+            let detail = with_causes(error);
+            return topic.warning(detail, "run `gatepost migrate`; a start of the server migrates it, too");
+        }
         StoreError::Missing { .. } => "make the store with `gatepost init`",
         StoreError::Served { .. } => "one server at a time uses an embedded store",
         StoreError::Newer { .. } => "run the newer version",

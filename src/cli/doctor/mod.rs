@@ -149,7 +149,8 @@ impl Opened {
     async fn of(settings: &Settings, mint: &Mint) -> Self {
         let mut failures = Vec::new();
         let place = &settings.place;
-        let opening = Store::open(place, &settings.rules.store, mint.clone());
+        // Never migrated: it may be in use, and the wait may end before a migration does.
+        let opening = Store::open_as_is(place, &settings.rules.store, mint.clone());
         let store = match timeout(OF_ONE_SUBJECT, opening).await {
             Ok(Ok(store)) => Some(store),
             Ok(Err(error)) => {

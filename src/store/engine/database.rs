@@ -22,6 +22,16 @@ pub enum Database {
     Postgres(Pool),
 }
 
+/// What opening may do to a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// Make it if there is none, and migrate it.
+    Create,
+    Migrate,
+    /// Nothing: it must have the schema of this version.
+    AsIs,
+}
+
 /// When the rows of a commit reach the disk of the embedded store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flush {
@@ -73,19 +83,19 @@ macro_rules! transact {
 pub(in crate::store) use transact;
 
 impl Database {
-    /// Opens the database, created first if `create` is set. Retries PostgreSQL for `patience`.
+    /// Opens the database. Retries PostgreSQL for `patience`.
     pub async fn open(
         location: &Location,
         connections: &Connections,
-        create: bool,
+        opening: Opening,
         patience: Duration,
     ) -> Result<Self, StoreError> {
         Ok(match location {
             Location::Folder(folder) => {
-                Self::Sqlite(embedded::open(folder, connections, create).await?)
+                Self::Sqlite(embedded::open(folder, connections, opening).await?)
             }
             Location::Postgres(url) => {
-                Self::Postgres(postgres::open(url, connections, create, patience).await?)
+                Self::Postgres(postgres::open(url, connections, opening, patience).await?)
             }
         })
     }

@@ -17,6 +17,7 @@ use sqlx::sqlite::{
 };
 
 use super::checkpoints::Checkpoints;
+use super::database::Opening;
 use super::directory_mark::DirectoryMark;
 use super::error::StoreError;
 use super::schema;
@@ -57,11 +58,11 @@ pub struct Embedded {
 pub async fn open(
     folder: &Path,
     rules: &Connections,
-    create: bool,
+    opening: Opening,
 ) -> Result<Embedded, StoreError> {
     let at = || folder.display().to_string();
     let io_error = |source| StoreError::Open { at: at(), source: sqlx::Error::Io(source).into() };
-    if create {
+    if opening == Opening::Create {
         make_private(folder).map_err(io_error)?;
     }
     let path = folder.join(FILE);
@@ -96,7 +97,11 @@ pub async fn open(
         .connect_with(options.clone().pragma("temp_store", "memory"))
         .await
         .map_err(open_error)?;
-    migrate(&writer).await?;
+    if opening != Opening::AsIs {
+        migrate(&writer).await?;
+    } else if !is_current(&writer).await? {
+        return Err(StoreError::Older { at: at() });
+    }
     drop(lock);
     let (pages, patience) = (rules.embedded_checkpoint_pages, rules.acquire());
     let checkpoints = Checkpoints::new(options.clone(), writer.clone(), pages, patience).into();
@@ -111,6 +116,12 @@ pub async fn open(
     let directory = DirectoryMark::open(&path).map_err(io_error)?;
     let (folder, statement) = (folder.to_owned(), rules.statement());
     Ok(Embedded { folder, reader, writer, checkpoints, directory, statement, longest })
+}
+
+async fn is_current(writer: &SqlitePool) -> Result<bool, StoreError> {
+    let mut one = writer.acquire().await?;
+    let names = sqlx::query_as(schema::NAMES).fetch_all(&mut *one).await?;
+    schema::is_current(&mut *one, &migrations(), &names).await
 }
 
 /// Brings the schema to this version. A newer one is left as it is, if this program may use it.
