@@ -130,8 +130,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_place_is_taken_until_the_work_ends_though_nobody_waits() {
-        let places =
-            Turns::new(1, PATIENCE, TurnErrors { busy: "busy", full: "full" });
+        let places = Turns::new(1, PATIENCE, TurnErrors { busy: "busy", full: "full" });
         let permit = places.permit().await.unwrap();
         let (end, ended) = oneshot::channel::<()>();
         let (begin, begun) = oneshot::channel();

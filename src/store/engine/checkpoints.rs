@@ -119,7 +119,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut rules = Rules::defaults().unwrap().store.connections;
         rules.embedded_checkpoint_pages = 100;
-        let store = embedded::open(&folder.path().join("data"), &rules, Opening::Create).await.unwrap();
+        let store =
+            embedded::open(&folder.path().join("data"), &rules, Opening::Create).await.unwrap();
         let trust = Trust::default();
         let write = async |text| {
             sql(text).execute(Connection::SqlitePool(&store.writer, &trust)).await.unwrap();

@@ -232,7 +232,8 @@ mod tests {
         let (folder, rules) = (tempfile::tempdir().unwrap(), Rules::defaults().unwrap());
         let mut connections = rules.store.connections;
         connections.embedded_readers = 1;
-        let mut store = open(&folder.path().join("data"), &connections, true).await.unwrap();
+        let data = folder.path().join("data");
+        let mut store = open(&data, &connections, Opening::Create).await.unwrap();
         store.statement = Duration::from_millis(20);
         let endless = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
                        SELECT COUNT(*) AS found FROM n";
@@ -251,7 +252,8 @@ mod tests {
         let (folder, rules) = (tempfile::tempdir().unwrap(), Rules::defaults().unwrap());
         let mut connections = rules.store.connections;
         connections.embedded_readers = 1;
-        let mut store = open(&folder.path().join("data"), &connections, true).await.unwrap();
+        let data = folder.path().join("data");
+        let mut store = open(&data, &connections, Opening::Create).await.unwrap();
         store.statement = Duration::from_millis(200);
         let endless = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
                        SELECT COUNT(*) AS found FROM n";

@@ -180,7 +180,11 @@ fn no_answer(patience: Duration) -> sqlx::Error {
 
 /// Whether the database holds a store of this version. Fails with `Unfit` if it cannot hold one,
 /// and with `Missing` if it holds none and none is to be made.
-async fn look(one: &mut PgConnection, url: &PostgresUrl, opening: Opening) -> Result<bool, StoreError> {
+async fn look(
+    one: &mut PgConnection,
+    url: &PostgresUrl,
+    opening: Opening,
+) -> Result<bool, StoreError> {
     let unfit = |detail| StoreError::Unfit { at: url.to_string(), detail };
     let encoding: String = sqlx::query_scalar("SHOW server_encoding").fetch_one(&mut *one).await?;
     if encoding != "UTF8" {

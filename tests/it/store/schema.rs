@@ -201,7 +201,8 @@ async fn a_database_without_a_store_or_with_a_newer_one_is_said_so() {
 async fn a_store_that_is_opened_as_it_is_stays_as_it_is() {
     for kind in [Kind::Sqlite, Kind::Postgres] {
         let scene = Scene::new(kind).await;
-        let open = || Store::open_as_is(&scene.location, &store_rules(), run::system_mint());
+        let rules = store_rules();
+        let open = || Store::open_as_is(&scene.location, &rules, run::system_mint());
         open().await.unwrap().close().await;
         scene
             .execute(
