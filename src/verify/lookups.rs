@@ -7,19 +7,8 @@ use mail_auth::hickory_resolver::proto::rr::{RData, RecordType};
 use tokio::time::Instant;
 
 use super::answer::{Answer, Outcome};
-use super::{Authenticator, Unanswered, iprev};
-
-/// Whether an address has a name that leads back to it (RFC 8601 §3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reverse {
-    Confirmed,
-    /// No name, or none that leads back.
-    Unconfirmed,
-    /// The DNS did not answer in time.
-    Unknown,
-    /// Not an address of a host on the internet.
-    NotPublic,
-}
+use super::iprev::{self, Reverse};
+use super::{Authenticator, Unanswered};
 
 impl Authenticator {
     /// Returns the TXT records of a name without using the cache, each with its character strings
@@ -89,14 +78,9 @@ impl Authenticator {
 
     /// Looks up the names of an address, and whether one leads back. Returns it in words, too.
     pub async fn reverse(&self, address: IpAddr, deadline: Instant) -> (Reverse, String) {
-        let checked = iprev::check(&self.resolver, address, deadline).await;
-        let result = match checked.summary().result.as_ref() {
-            "pass" => Reverse::Confirmed,
-            "permerror" | "fail" => Reverse::Unconfirmed,
-            "none" => Reverse::NotPublic,
-            _ => Reverse::Unknown,
-        };
-        (result, checked.step.detail)
+        let ask = |name, kind| self.resolver.query(name, kind, deadline);
+        let asked = iprev::reverse(address, ask).await;
+        (asked.result, asked.detail)
     }
 
     async fn look_up(

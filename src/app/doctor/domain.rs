@@ -174,7 +174,7 @@ async fn ptr(dns: &Authenticator, address: IpAddr, facts: &ServerFacts) -> Check
         (Reverse::Confirmed, detail) => topic.ok(detail),
         (Reverse::NotPublic, detail) => topic.skipped(detail),
         (Reverse::Unknown, detail) => topic.warning(detail, RESOLVERS),
-        (Reverse::Unconfirmed, detail) => topic.warning(
+        (Reverse::Unnamed | Reverse::Unconfirmed, detail) => topic.warning(
             detail,
             "ask those who gave you the address for a PTR record with the name of the host; some \
              senders ask for it",
@@ -193,9 +193,10 @@ fn certificate(host: &str, role: HostRole, facts: &ServerFacts) -> Check {
     let (detail, advice) = match lasting(certificate, facts.now, facts.expiry_warning) {
         Lasting::Well(until) if name.is_some() => match fault {
             None => return topic.ok(format!("it is for this host, {until}")),
-            Some(fault) => {
-                (fault.to_owned(), "install one that an authority issued (--smtp-tls-cert or --acme-directory)")
-            }
+            Some(fault) => (
+                fault.to_owned(),
+                "install one that an authority issued (--smtp-tls-cert or --acme-directory)",
+            ),
         },
         Lasting::Well(_) => (
             format!("the certificate of this server is not for {host}"),

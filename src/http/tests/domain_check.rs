@@ -126,6 +126,11 @@ async fn what_is_wrong_with_a_host_is_said_with_the_line_to_paste() {
     checked.publish("6.4.8.8.in-addr.arpa", "PTR", &["elsewhere.example"]);
     checked.expect(("ptr", "8.8.4.5"), "warning", &["has no name", "PTR record"]).await;
     checked.expect(("ptr", "8.8.4.6"), "warning", &["leads back"]).await;
+    // As it is published now.
+    checked.publish("5.4.8.8.in-addr.arpa", "PTR", &["gw.example"]);
+    checked.expect(("ptr", "8.8.4.5"), "ok", &["8.8.4.5 is gw.example"]).await;
+    checked.publish("5.4.8.8.in-addr.arpa", "PTR", &[]);
+    checked.expect(("ptr", "8.8.4.5"), "warning", &["has no name", "PTR record"]).await;
     checked.publish("gw.example", "A", &["8.8.4.7"]);
     checked.dns.change(|zone| zone.insert("7.4.8.8.in-addr.arpa", "PTR", "SERVFAIL", "")).unwrap();
     checked.expect(("ptr", "8.8.4.7"), "warning", &["could not be looked up"]).await;
