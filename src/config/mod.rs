@@ -159,13 +159,9 @@ pub enum ConfigError {
     Invalid { setting: &'static str, detail: String },
 }
 
-/// Reads the file named by `--config`, else `gatepost.toml` if it exists.
-pub fn file(named: Option<&Path>) -> Result<ServeOptions, ConfigError> {
-    let path = match named {
-        Some(path) => path,
-        None if Path::new(DEFAULT_FILE).exists() => Path::new(DEFAULT_FILE),
-        None => return Ok(ServeOptions::default()),
-    };
+/// Reads the file, if there is one.
+fn file(path: Option<&Path>) -> Result<ServeOptions, ConfigError> {
+    let Some(path) = path else { return Ok(ServeOptions::default()) };
     let text = std::fs::read_to_string(path)
         .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
     parse(&text, path)

@@ -346,9 +346,12 @@ async fn settings_that_cannot_be_read_end_it_before_it_begins() {
     let older = format!("DELETE FROM _sqlx_migrations WHERE version = {newest}");
     database.execute(AssertSqlSafe(older)).await.unwrap();
     database.close().await.unwrap();
-    let said = doctor(ward.folder.path(), &[&own[..], &["--data", &data]].concat()).await;
+    fs::write(ward.folder.path().join("own.toml"), "no-console = true\n").unwrap();
+    let named = [&own[..], &["--data", &data, "--config", "own.toml"]].concat();
+    let said = doctor(ward.folder.path(), &named).await;
     let words = ["the schema of an older gatepost", "gatepost migrate"];
     said.expect(("database", "store"), "warning", &words);
+    said.expect(("settings", "own.toml"), "ok", &["can be read"]);
     ward.site.finish().await;
 }
 

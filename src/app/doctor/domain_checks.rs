@@ -71,7 +71,7 @@ impl DomainChecks {
         account: AccountId,
         domain: &DomainName,
     ) -> Result<Vec<Check>, TenancyError> {
-        if !self.is_of(account, domain).await? {
+        if !self.store.is_domain_of(domain, account).await? {
             return Err(TenancyError::DomainElsewhere { domain: domain.clone(), account });
         }
         let facts = ServerFacts {
@@ -85,15 +85,6 @@ impl DomainChecks {
         let mut checks = domain::check(&self.dns, domain, &facts).await;
         checks.push(self.port());
         Ok(checks)
-    }
-
-    async fn is_of(&self, account: AccountId, domain: &DomainName) -> Result<bool, TenancyError> {
-        let held = self.store.domains(Some(account)).await?;
-        if held.iter().any(|one| one.domain == *domain) {
-            return Ok(true);
-        }
-        let addresses = self.store.addresses(account).await?;
-        Ok(addresses.iter().any(|one| one.address.domain() == domain))
     }
 
     fn port(&self) -> Check {

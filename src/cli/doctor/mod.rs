@@ -11,7 +11,7 @@ mod ports;
 mod report;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ impl Doctor {
         let mint = run::system_mint();
         let mut report = Report::new(global.json);
         let (opened, listeners) =
-            tokio::join!(Opened::of(&settings, &mint), ports::look(&settings));
+            tokio::join!(Opened::of(&settings, global.store.file(), &mint), ports::look(&settings));
         let shown = listeners.certificate.clone().or_else(|| opened.certificate("smtp"));
         let (general, of_domains) =
             tokio::join!(opened.check(&settings, &mint, &listeners), async {
@@ -126,7 +126,7 @@ pub(super) async fn before_start(
     {
         report.show(vec![database::unopened(&settings.place.database.to_string(), &error)])?;
     }
-    let opened = Opened::of(&settings, &mint).await;
+    let opened = Opened::of(&settings, store.file(), &mint).await;
     report.show(opened.check(&settings, &mint, &Listeners::default()).await)?;
     opened.close().await;
     report.finish()
@@ -138,15 +138,17 @@ fn cannot_begin(failure: &Failure) -> ExitCode {
 }
 
 /// The store and the certificates of the settings, as far as they can be opened.
-struct Opened {
+struct Opened<'f> {
+    /// The file with settings, if there is one.
+    file: Option<&'f Path>,
     store: Option<Store>,
     certificates: Vec<run::OwnCertificate>,
     /// Parts that could not be opened.
     failures: Vec<Check>,
 }
 
-impl Opened {
-    async fn of(settings: &Settings, mint: &Mint) -> Self {
+impl<'f> Opened<'f> {
+    async fn of(settings: &Settings, file: Option<&'f Path>, mint: &Mint) -> Self {
         let mut failures = Vec::new();
         let place = &settings.place;
         // Never migrated: it may be in use, and the wait may end before a migration does.
@@ -170,7 +172,7 @@ impl Opened {
             failures.push(topic.failure(with_causes(detail.as_ref()), advice));
             Vec::new()
         });
-        Self { store, certificates, failures }
+        Self { file, store, certificates, failures }
     }
 
     fn certificate(&self, listener: &str) -> Option<Certificate> {
@@ -203,7 +205,7 @@ impl Opened {
         let guard = Guard::new(settings.egress_allow.clone(), &rules.webhooks);
         let egress = egress::check(&guard, &allowed.join(","));
         let certificates = self.of_certificates(settings, mint, listeners);
-        let files = files::check(settings, mint);
+        let files = files::check(settings, self.file, mint);
         let all = [files, self.failures.clone(), of_store, vec![egress], resolvers, certificates];
         all.concat()
     }
@@ -276,9 +278,8 @@ async fn of_domains(
 /// Checks as many domains as can begin before the deadline.
 async fn in_turn(dns: &Authenticator, domains: &[DomainName], facts: &ServerFacts) -> Vec<Check> {
     let begun = stream::iter(domains).take_while(|_| ready(Instant::now() < facts.deadline));
-    let checking = begun.enumerate().map(async |(place, one)| {
-        (place, domain::check(dns, one, facts).await)
-    });
+    let checking =
+        begun.enumerate().map(async |(place, one)| (place, domain::check(dns, one, facts).await));
     // In any order: a slow one holds up none behind it.
     let found = checking.buffer_unordered(DOMAINS_AT_ONCE);
     let found: BTreeMap<usize, Vec<Check>> = found.collect().await;
@@ -331,7 +332,8 @@ mod tests {
     #[tokio::test]
     async fn no_domain_is_left_out_in_silence() {
         let dns = DnsServer::start(Zone::default(), Shutdown::default()).await.unwrap();
-        let is_of_mx = |check: &&Check| check.subject == CheckSubject::Mx && !check.about.is_empty();
+        let is_of_mx =
+            |check: &&Check| check.subject == CheckSubject::Mx && !check.about.is_empty();
         let all = checked(&dns, 201, OF_ONE_SUBJECT).await;
         assert_eq!(all.iter().filter(is_of_mx).count(), 201);
         assert!(all.iter().all(|check| !check.detail.contains("no time left")));
