@@ -104,7 +104,7 @@ mod tests {
     use super::super::embedded;
     use super::*;
     use crate::rules::Rules;
-    use crate::store::engine::database::Opening;
+    use crate::store::engine::schema::Opening;
 
     /// Returns the pages of the log already copied into the file, and all its pages.
     async fn log(store: &embedded::Embedded) -> (i64, i64) {

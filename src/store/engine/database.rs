@@ -12,6 +12,7 @@ use super::lease::{BEGIN, Lease, Pool};
 use super::location::Location;
 use super::many::{Many, together};
 use super::postgres;
+use super::schema::Opening;
 use super::sql::Connection;
 use super::trust::Trust;
 use crate::rules::StoreConnections as Connections;
@@ -20,16 +21,6 @@ use crate::rules::StoreConnections as Connections;
 pub enum Database {
     Sqlite(Embedded),
     Postgres(Pool),
-}
-
-/// What opening may do to a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Opening {
-    /// Make it if there is none, and migrate it.
-    Create,
-    Migrate,
-    /// Nothing: it must have the schema of this version.
-    AsIs,
 }
 
 /// When the rows of a commit reach the disk of the embedded store.

@@ -17,10 +17,9 @@ use sqlx::sqlite::{
 };
 
 use super::checkpoints::Checkpoints;
-use super::database::Opening;
 use super::directory_mark::DirectoryMark;
 use super::error::StoreError;
-use super::schema;
+use super::schema::{self, Opening};
 use super::sql::{Connection, Row, Statement};
 use super::trust::Trust;
 use crate::disk;

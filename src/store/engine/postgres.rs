@@ -8,12 +8,11 @@ use sqlx::Connection as _;
 use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
 
-use super::database::Opening;
 use super::deadline::in_time;
 use super::error::StoreError;
 use super::lease::Pool;
 use super::postgres_url::PostgresUrl;
-use super::schema;
+use super::schema::{self, Opening};
 use super::servers::{Servers, Writable};
 use crate::rules::StoreConnections as Connections;
 
