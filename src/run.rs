@@ -102,15 +102,11 @@ impl Running {
 
     /// Returns the addresses by their names: `smtp`, `smtps`, `http` or `https`, `metrics`, `acme`.
     pub fn addresses(&self) -> impl Iterator<Item = (&'static str, SocketAddr)> {
-        let api = if self.https { "https" } else { "http" };
-        let all = [
-            ("smtp", Some(self.smtp)),
-            ("smtps", self.smtps),
-            (api, Some(self.http)),
-            ("metrics", self.metrics),
-            ("acme", self.acme),
-        ];
-        all.into_iter().filter_map(|(name, address)| Some((name, address?)))
+        let all = [Some(self.smtp), self.smtps, Some(self.http), self.metrics, self.acme];
+        sockets::named(all).map(move |(name, _, address)| match name {
+            "http" if self.https => ("https", address),
+            _ => (name, address),
+        })
     }
 
     /// Returns the addresses in one line, as `smtp ADDRESS http ADDRESS`.

@@ -3,7 +3,6 @@
 mod service_manager;
 pub(super) mod start_errors;
 
-use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -114,48 +113,19 @@ fn ready(running: &Running, json: bool) -> String {
 }
 
 async fn start(options: ServeOptions, sockets: Sockets) -> Result<Running, Failure> {
-    let given = Given::of(&options);
+    let (smtp, http, acme) = (&options.smtp, &options.http, &options.acme.http);
+    // The others have no default.
+    let all = [("smtp", smtp.is_some()), ("http", http.is_some()), ("acme", acme.is_some())];
     let settings = settings(options).await?;
-    sockets.agree_with(given.addresses(&settings))?;
+    sockets.agree_with(settings.listeners().filter(|(name, ..)| !all.contains(&(name, false))))?;
     let named = NamedSettings::of(&settings);
     Box::pin(run::start_on(sockets, settings, run::system_mint()))
         .await
         .map_err(|error| named.explain(error))
 }
 
-/// Which addresses the operator set, of those that have a default.
-struct Given {
-    smtp: bool,
-    http: bool,
-    acme: bool,
-}
-
-impl Given {
-    fn of(options: &ServeOptions) -> Self {
-        let (smtp, http) = (options.smtp.is_some(), options.http.is_some());
-        Self { smtp, http, acme: options.acme.http.is_some() }
-    }
-
-    /// The addresses that the operator set, by the listener of each.
-    fn addresses(&self, settings: &Settings) -> [(&'static str, Option<SocketAddr>); 5] {
-        let acme = settings.tls.acme.as_ref().map(|acme| acme.http);
-        [
-            ("smtp", self.smtp.then_some(settings.smtp)),
-            ("smtps", settings.tls.smtps),
-            ("http", self.http.then_some(settings.http)),
-            ("metrics", settings.metrics),
-            ("acme", acme.filter(|_| self.acme)),
-        ]
-    }
-}
-
 fn paths(CertificateFiles { chain, key }: CertificateFiles) -> Paths {
     Paths { chain, key }
-}
-
-/// Whether the API has the certificate of the authority.
-fn serves_https(options: &ServeOptions) -> bool {
-    options.acme.https.unwrap_or(false)
 }
 
 /// Settings of the ACME authority for the SMTP certificate; None if none is configured. Fails if
@@ -171,7 +141,7 @@ async fn acme(
                     files or from an authority: use one of them"
             .into());
     }
-    let (of_files, by_acme) = (options.tls.http()?.is_some(), serves_https(options));
+    let (of_files, by_acme) = (options.tls.http()?.is_some(), options.acme.https());
     if of_files && by_acme {
         return Err(
             "http-tls-cert and acme-https are both given: the API's certificate comes from \
@@ -261,7 +231,7 @@ pub(super) async fn settings(options: ServeOptions) -> Result<Settings, Failure>
             smtp: options.tls.smtp()?.map(paths),
             acme,
             http: options.tls.http()?.map(paths),
-            https_by_acme: serves_https(&options),
+            https_by_acme: options.acme.https(),
         },
         trusted_proxy,
         cors_origin,

@@ -84,6 +84,11 @@ impl AcmeOptions {
         }
     }
 
+    /// Whether the API has the certificate of the authority.
+    pub fn https(&self) -> bool {
+        self.https.unwrap_or(false)
+    }
+
     /// Returns the directory of the authority; `None` if no certificate is wanted.
     pub fn directory(&self) -> Result<Option<Url>, ConfigError> {
         let invalid =

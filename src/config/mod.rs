@@ -159,13 +159,9 @@ pub enum ConfigError {
     Invalid { setting: &'static str, detail: String },
 }
 
-/// Reads the file named by `--config`, else `gatepost.toml` if it exists.
-pub fn file(named: Option<&Path>) -> Result<ServeOptions, ConfigError> {
-    let path = match named {
-        Some(path) => path,
-        None if Path::new(DEFAULT_FILE).exists() => Path::new(DEFAULT_FILE),
-        None => return Ok(ServeOptions::default()),
-    };
+/// Reads the file, if there is one.
+fn file(path: Option<&Path>) -> Result<ServeOptions, ConfigError> {
+    let Some(path) = path else { return Ok(ServeOptions::default()) };
     let text = std::fs::read_to_string(path)
         .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
     parse(&text, path)
@@ -276,6 +272,11 @@ impl ServeOptions {
             setting: "hostname",
             detail: error.to_string(),
         })
+    }
+
+    /// Whether the API is served by https here.
+    pub fn serves_https(&self) -> bool {
+        self.tls.http_cert.is_some() || self.acme.https()
     }
 
     /// Returns the URL under which clients reach the API, if it is set.

@@ -75,7 +75,8 @@ const LOGS: TurnErrors = TurnErrors {
 };
 
 const DOMAIN_CHECKS: TurnErrors = TurnErrors {
-    busy: "another check of a domain with this key is under way: send one at a time",
+    busy: "another check of a domain with this key is under way, or too many of this account: send \
+           one at a time",
     full: "too many domains are being checked",
 };
 

@@ -9,7 +9,7 @@ use reqwest::header::HeaderMap;
 use url::{Host, Url};
 
 use super::FrontEnd;
-use super::sockets::SocketError;
+use super::sockets::{self, SocketError};
 use super::vault::VaultFileError;
 use crate::domain::address::Address;
 use crate::domain::domain_name::DomainName;
@@ -18,7 +18,7 @@ use crate::egress::client::EgressError;
 use crate::metrics::MetricsError;
 use crate::rules::Rules;
 use crate::store::{StoreError, StorePlace};
-use crate::tls::acme;
+use crate::tls::acme::{self, Challenge};
 use crate::tls::self_signed::SelfSignedError;
 use crate::tls::{FilesError, Paths};
 use crate::traces::ids::Sampling;
@@ -71,7 +71,14 @@ impl Settings {
     /// Whether clients reach the API by https, here or at a proxy.
     pub fn is_secure(&self) -> bool {
         let public = self.public_url.as_ref().is_some_and(|url| url.scheme() == "https");
-        self.tls.http.is_some() || public
+        self.tls.serves_https() || public
+    }
+
+    /// The name, the flag and the address of each listener that a start makes.
+    pub fn listeners(&self) -> impl Iterator<Item = (&'static str, &'static str, SocketAddr)> {
+        let acme = self.tls.acme.as_ref().filter(|acme| acme.challenge == Challenge::Http01);
+        let acme = acme.map(|acme| acme.http);
+        sockets::named([Some(self.smtp), self.tls.smtps, Some(self.http), self.metrics, acme])
     }
 
     /// The hosts under which this gateway is known.
@@ -94,6 +101,13 @@ pub struct TlsSettings {
     pub http: Option<Paths>,
     /// Without one, the API is served by https with the certificate for SMTP.
     pub https_by_acme: bool,
+}
+
+impl TlsSettings {
+    /// Whether the API is served by https here.
+    pub const fn serves_https(&self) -> bool {
+        self.http.is_some() || self.https_by_acme
+    }
 }
 
 #[derive(Debug, thiserror::Error)]

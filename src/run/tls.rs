@@ -183,11 +183,12 @@ pub async fn own_certificates(
         }
         (None, Some(_), _) | (None, None, Location::Postgres(_)) => None,
     };
-    let mut all = vec![("smtp", smtp)];
-    if let Some(paths) = &settings.http {
-        all.push(("https", Some(read(paths).await?)));
-    }
-    Ok(all)
+    let https = match &settings.http {
+        Some(paths) => Some(read(paths).await?),
+        None => smtp.clone(),
+    };
+    let https = settings.serves_https().then_some(("https", https));
+    Ok([("smtp", smtp)].into_iter().chain(https).collect())
 }
 
 /// Makes the self-signed pair. It is kept with the embedded store. Gateways on PostgreSQL have no

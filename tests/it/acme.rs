@@ -258,15 +258,59 @@ async fn the_listener_of_the_api_answers_the_authority_and_gets_its_certificate(
     assert!(pebble.port_443.connections() >= 2, "each name is looked at");
     let trusted = reqwest::Certificate::from_pem(root.as_bytes()).unwrap();
     let client = reqwest::Client::builder().tls_certs_only([trusted]);
-    let client = client.resolve(HOST, server.http).resolve(POLICY, server.http).build().unwrap();
+    let client = client.resolve(HOST, server.http).resolve(POLICY, server.http);
+    let client = client.redirect(reqwest::redirect::Policy::none()).build().unwrap();
     let get = async |url: String| http::read("GET", client.get(url).send().await.unwrap()).await;
     let port = server.http.port();
     assert_eq!(get(format!("https://{HOST}:{port}/healthz")).await.status, 200);
     let policy = get(format!("https://{POLICY}:{port}/.well-known/mta-sts.txt")).await;
     let text = "version: STSv1\r\nmode: enforce\r\nmx: mx.agents.example\r\nmax_age: 604800\r\n";
     assert_eq!((policy.status.as_u16(), policy.text().as_str()), (200, text));
+    depend_on_https(&around, &server, &client, &arguments).await;
     drop(session);
     around.finish(server).await;
+}
+
+/// The cookie of the console, the doctor, the health and the links know of the authority's https.
+async fn depend_on_https(
+    around: &Surroundings,
+    server: &Server,
+    client: &reqwest::Client,
+    arguments: &[&str],
+) {
+    let port = server.http.port();
+    let entering = client.post(format!("https://{HOST}:{port}/console/sign-in"));
+    let entering = entering.header("content-type", "application/x-www-form-urlencoded");
+    let entering = entering.body(format!("key={}", around.site.key));
+    let entered = http::read("POST", entering.send().await.unwrap()).await;
+    let cookie = entered.headers["set-cookie"].to_str().unwrap();
+    assert!(cookie.starts_with("__Host-") && cookie.contains("; Secure"));
+    let (dns, smtp) = (around.site.dns.addr().to_string(), server.smtp.to_string());
+    let (data, api) = (around.path("store").display().to_string(), server.http.to_string());
+    let own = ["doctor", "--json", "--data", &data, "--hostname", HOST, "--dns", &dns];
+    let own = [&own[..], &["--smtp", &smtp, "--http", &api], arguments].concat();
+    let said = gatepost(around.folder.path(), &own).await;
+    let said: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap();
+    let rows = said["checks"].as_array().unwrap();
+    let row = |kind: &str, about: &str| {
+        let about = |row: &&serde_json::Value| row["about"].as_str().unwrap().starts_with(about);
+        rows.iter()
+            .filter(|row| row["check"] == kind)
+            .find(about)
+            .unwrap_or_else(|| panic!("{said:#}"))
+    };
+    assert_eq!(row("port", "--http")["detail"], "this server answers there");
+    // The authority's lasts a day, the self-signed one for years.
+    let detail = row("certificate", "https")["detail"].as_str().unwrap();
+    assert!(detail.starts_with("the certificate expires on 20"), "{detail}");
+    assert!(rows.iter().all(|row| !row["about"].as_str().unwrap().starts_with("--acme-http")));
+    let own = ["health", "--http", &api, "--acme-https"];
+    let said = gatepost(around.folder.path(), &own).await;
+    assert_eq!((said.status.code(), said.stdout.as_slice()), (Some(0), &b"ready\n"[..]));
+    std::fs::write(around.path("https.toml"), "[acme]\nhttps = true\n").unwrap();
+    let link = ["console", "link", "1", "--data", &data, "--config", "https.toml"];
+    let link = gatepost(around.folder.path(), &link).await;
+    assert!(link.stdout.starts_with(b"https://127.0.0.1:8080/console/open?"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

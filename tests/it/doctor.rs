@@ -10,7 +10,8 @@ use std::time::{Duration, SystemTime};
 use gatepost::store::Location;
 use gatepost::testkit::receiver::Reply;
 use serde_json::Value;
-use sqlx::{AssertSqlSafe, Connection as _, Executor as _};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
@@ -339,6 +340,19 @@ async fn settings_that_cannot_be_read_end_it_before_it_begins() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.contains("ok       originals    ") && text.contains(" 0 failures"), "{text}");
+    // A store of an older version is told of, and not migrated.
+    let database = Path::new(&data).join("gatepost.db");
+    let mut database = SqliteConnectOptions::new().filename(database).connect().await.unwrap();
+    let newest = "(SELECT MAX(version) FROM _sqlx_migrations)";
+    let older = format!("DELETE FROM _sqlx_migrations WHERE version = {newest}");
+    database.execute(AssertSqlSafe(older)).await.unwrap();
+    database.close().await.unwrap();
+    fs::write(ward.folder.path().join("own.toml"), "no-console = true\n").unwrap();
+    let named = [&own[..], &["--data", &data, "--config", "own.toml"]].concat();
+    let said = doctor(ward.folder.path(), &named).await;
+    let words = ["the schema of an older gatepost", "gatepost migrate"];
+    said.expect(("database", "store"), "warning", &words);
+    said.expect(("settings", "own.toml"), "ok", &["can be read"]);
     ward.site.finish().await;
 }
 

@@ -6,6 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::domain::{self, ServerFacts};
 use super::{Check, CheckSubject};
 use crate::app::tenancy::TenancyError;
@@ -28,7 +30,7 @@ pub struct DomainChecks {
     dns: Arc<Authenticator>,
     clock: Clock,
     server: ThisServer,
-    /// Longest wait for one look-up.
+    /// Longest wait for all look-ups of a domain.
     within: Duration,
 }
 
@@ -69,7 +71,7 @@ impl DomainChecks {
         account: AccountId,
         domain: &DomainName,
     ) -> Result<Vec<Check>, TenancyError> {
-        if !self.is_of(account, domain).await? {
+        if !self.store.is_domain_of(domain, account).await? {
             return Err(TenancyError::DomainElsewhere { domain: domain.clone(), account });
         }
         let facts = ServerFacts {
@@ -77,20 +79,12 @@ impl DomainChecks {
             certificate: Some((self.server.certificate)()),
             now: self.clock.now(),
             expiry_warning: self.server.expiry_warning,
-            within: self.within,
+            deadline: Instant::now() + self.within,
+            is_for_operator: false,
         };
         let mut checks = domain::check(&self.dns, domain, &facts).await;
         checks.push(self.port());
         Ok(checks)
-    }
-
-    async fn is_of(&self, account: AccountId, domain: &DomainName) -> Result<bool, TenancyError> {
-        let held = self.store.domains(Some(account)).await?;
-        if held.iter().any(|one| one.domain == *domain) {
-            return Ok(true);
-        }
-        let addresses = self.store.addresses(account).await?;
-        Ok(addresses.iter().any(|one| one.address.domain() == domain))
     }
 
     fn port(&self) -> Check {

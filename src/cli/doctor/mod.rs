@@ -10,13 +10,15 @@ mod loop_message;
 mod ports;
 mod report;
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use futures_util::future::join_all;
-use tokio::time::timeout;
+use futures_util::future::ready;
+use futures_util::{StreamExt as _, stream};
+use tokio::time::{Instant, timeout};
 
 use self::loop_message::TestMessage;
 use self::ports::Listeners;
@@ -35,7 +37,7 @@ use crate::egress::certificate::Certificate;
 use crate::egress::guard::Guard;
 use crate::run::{self, Settings};
 use crate::store::{Serving, Store, StoreError};
-use crate::verify::Servers;
+use crate::verify::{Authenticator, Servers};
 
 /// Longest wait for one look-up, connection or greeting.
 const WITHIN: Duration = Duration::from_secs(8);
@@ -43,8 +45,6 @@ const WITHIN: Duration = Duration::from_secs(8);
 const OF_ONE_SUBJECT: Duration = Duration::from_secs(30);
 /// Most domains that are checked at the same time.
 const DOMAINS_AT_ONCE: usize = 8;
-/// Most domains of the store that are checked.
-const MOST_DOMAINS: usize = 200;
 
 /// Check settings, files, ports, database, DNS and certificates, and say what to do
 #[derive(Args, Debug)]
@@ -85,7 +85,7 @@ impl Doctor {
         let mint = run::system_mint();
         let mut report = Report::new(global.json);
         let (opened, listeners) =
-            tokio::join!(Opened::of(&settings, &mint), ports::look(&settings));
+            tokio::join!(Opened::of(&settings, global.store.file(), &mint), ports::look(&settings));
         let shown = listeners.certificate.clone().or_else(|| opened.certificate("smtp"));
         let (general, of_domains) =
             tokio::join!(opened.check(&settings, &mint, &listeners), async {
@@ -126,7 +126,7 @@ pub(super) async fn before_start(
     {
         report.show(vec![database::unopened(&settings.place.database.to_string(), &error)])?;
     }
-    let opened = Opened::of(&settings, &mint).await;
+    let opened = Opened::of(&settings, store.file(), &mint).await;
     report.show(opened.check(&settings, &mint, &Listeners::default()).await)?;
     opened.close().await;
     report.finish()
@@ -138,18 +138,21 @@ fn cannot_begin(failure: &Failure) -> ExitCode {
 }
 
 /// The store and the certificates of the settings, as far as they can be opened.
-struct Opened {
+struct Opened<'f> {
+    /// The file with settings, if there is one.
+    file: Option<&'f Path>,
     store: Option<Store>,
     certificates: Vec<run::OwnCertificate>,
     /// Parts that could not be opened.
     failures: Vec<Check>,
 }
 
-impl Opened {
-    async fn of(settings: &Settings, mint: &Mint) -> Self {
+impl<'f> Opened<'f> {
+    async fn of(settings: &Settings, file: Option<&'f Path>, mint: &Mint) -> Self {
         let mut failures = Vec::new();
         let place = &settings.place;
-        let opening = Store::open(place, &settings.rules.store, mint.clone());
+        // Never migrated: it may be in use, and the wait may end before a migration does.
+        let opening = Store::open_as_is(place, &settings.rules.store, mint.clone());
         let store = match timeout(OF_ONE_SUBJECT, opening).await {
             Ok(Ok(store)) => Some(store),
             Ok(Err(error)) => {
@@ -169,7 +172,7 @@ impl Opened {
             failures.push(topic.failure(with_causes(detail.as_ref()), advice));
             Vec::new()
         });
-        Self { store, certificates, failures }
+        Self { file, store, certificates, failures }
     }
 
     fn certificate(&self, listener: &str) -> Option<Certificate> {
@@ -202,7 +205,7 @@ impl Opened {
         let guard = Guard::new(settings.egress_allow.clone(), &rules.webhooks);
         let egress = egress::check(&guard, &allowed.join(","));
         let certificates = self.of_certificates(settings, mint, listeners);
-        let files = files::check(settings, mint);
+        let files = files::check(settings, self.file, mint);
         let all = [files, self.failures.clone(), of_store, vec![egress], resolvers, certificates];
         all.concat()
     }
@@ -266,21 +269,28 @@ async fn of_domains(
         certificate: shown,
         now: mint.clock().now(),
         expiry_warning: rules.smtp.tls.expiry_warning(),
-        within: WITHIN,
+        deadline: Instant::now() + OF_ONE_SUBJECT,
+        is_for_operator: true,
     };
-    let mut checks = Vec::new();
-    let ending = tokio::time::Instant::now() + OF_ONE_SUBJECT;
-    for some in domains.chunks(DOMAINS_AT_ONCE).take(MOST_DOMAINS / DOMAINS_AT_ONCE) {
-        let checking = join_all(some.iter().map(|one| domain::check(&dns, one, &facts)));
-        match tokio::time::timeout_at(ending, checking).await {
-            Ok(found) => checks.extend(found.into_iter().flatten()),
-            Err(_) => {
-                checks.push(late(CheckSubject::Mx, OF_ONE_SUBJECT));
-                break;
-            }
-        }
-    }
-    checks
+    in_turn(&dns, &domains, &facts).await
+}
+
+/// Checks as many domains as can begin before the deadline.
+async fn in_turn(dns: &Authenticator, domains: &[DomainName], facts: &ServerFacts) -> Vec<Check> {
+    let begun = stream::iter(domains).take_while(|_| ready(Instant::now() < facts.deadline));
+    let checking =
+        begun.enumerate().map(async |(place, one)| (place, domain::check(dns, one, facts).await));
+    // In any order: a slow one holds up none behind it.
+    let found = checking.buffer_unordered(DOMAINS_AT_ONCE);
+    let found: BTreeMap<usize, Vec<Check>> = found.collect().await;
+    let unchecked = domains.len().saturating_sub(found.len());
+    let left = (unchecked > 0).then(|| {
+        Check::of(CheckSubject::Mx, "").warning(
+            format!("{unchecked} domains were not checked: there was no time left"),
+            "name them, some at a time: gatepost doctor --domain DOMAIN,…",
+        )
+    });
+    found.into_values().flatten().chain(left).collect()
 }
 
 /// Bounds the checks of one subject.
@@ -292,4 +302,51 @@ async fn in_time(subject: CheckSubject, checks: impl Future<Output = Vec<Check>>
 fn late(subject: CheckSubject, limit: Duration) -> Check {
     let detail = format!("it did not answer within {} s", limit.as_secs());
     Check::of(subject, "").failure(detail, "see that it runs, and that the network leads there")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::doctor::Tone;
+    use crate::rules::Rules;
+    use crate::shutdown::Shutdown;
+    use crate::testkit::dns::{DnsServer, Zone};
+
+    async fn checked(dns: &DnsServer, domains: usize, within: Duration) -> Vec<Check> {
+        let domains: Vec<_> = (0..domains)
+            .map(|number| DomainName::parse(&format!("d{number}.example")).unwrap())
+            .collect();
+        let facts = ServerFacts {
+            hostname: DomainName::parse("mx.example").unwrap(),
+            certificate: None,
+            now: run::system_mint().clock().now(),
+            expiry_warning: Duration::ZERO,
+            deadline: Instant::now() + within,
+            is_for_operator: true,
+        };
+        let rules = Rules::defaults().unwrap().intake;
+        let dns = run::authenticator(Some(&[dns.addr()]), &rules, &facts.hostname).unwrap();
+        in_turn(&dns, &domains, &facts).await
+    }
+
+    #[tokio::test]
+    async fn no_domain_is_left_out_in_silence() {
+        let dns = DnsServer::start(Zone::default(), Shutdown::default()).await.unwrap();
+        let is_of_mx =
+            |check: &&Check| check.subject == CheckSubject::Mx && !check.about.is_empty();
+        let all = checked(&dns, 201, OF_ONE_SUBJECT).await;
+        assert_eq!(all.iter().filter(is_of_mx).count(), 201);
+        assert!(all.iter().all(|check| !check.detail.contains("no time left")));
+
+        // One silent domain of eight keeps no other from being checked.
+        dns.change(|zone| zone.insert("d0.example", "MX", "TIMEOUT", "")).unwrap();
+        let all = checked(&dns, 30, Duration::from_secs(2)).await;
+        let of_mx: Vec<_> = all.iter().filter(is_of_mx).collect();
+        assert_eq!(of_mx.len(), 30);
+        assert!(of_mx[0].detail.contains("cannot be looked up"), "{:?}", of_mx[0]);
+        let all = checked(&dns, 3, Duration::ZERO).await;
+        let last = all.last().unwrap();
+        assert_eq!((last.tone, all.len()), (Tone::Warning, 1));
+        assert!(last.detail.starts_with("3 domains were not checked"), "{last:?}");
+    }
 }

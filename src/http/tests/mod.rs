@@ -400,7 +400,9 @@ impl House {
     }
 }
 
-/// The state of a gateway without a front end for mail.
+/// Longest check of a domain.
+const DOMAIN_CHECK: Duration = Duration::from_secs(5);
+
 fn domain_checks(store: &Store, dns: &Arc<Authenticator>, mint: &Mint) -> DomainChecks {
     let hostname = DomainName::parse("gw.example").unwrap();
     let pair = self_signed::make_temporary(&hostname).unwrap();
@@ -411,10 +413,11 @@ fn domain_checks(store: &Store, dns: &Arc<Authenticator>, mint: &Mint) -> Domain
         certificate: Arc::new(move || certificate.clone()),
         expiry_warning: Duration::from_secs(1),
     };
-    let within = Duration::from_secs(5);
-    DomainChecks::new(store.clone(), Arc::clone(dns), mint.clock().clone(), server, within)
+    let (dns, clock) = (Arc::clone(dns), mint.clock().clone());
+    DomainChecks::new(store.clone(), dns, clock, server, DOMAIN_CHECK)
 }
 
+/// The state of a gateway without a front end for mail.
 fn system(store: &Store, mint: &Mint) -> System {
     let clock = mint.clock().clone();
     let metrics = Metrics::new(clock.now()).unwrap();

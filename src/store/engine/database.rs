@@ -13,6 +13,7 @@ use super::lease::{BEGIN, Lease, Pool};
 use super::location::Location;
 use super::many::{Many, together};
 use super::postgres;
+use super::schema::Opening;
 use super::sql::Connection;
 use super::trust::Trust;
 use crate::rules::StoreConnections as Connections;
@@ -74,19 +75,19 @@ macro_rules! transact {
 pub(in crate::store) use transact;
 
 impl Database {
-    /// Opens the database, created first if `create` is set. Retries PostgreSQL for `patience`.
+    /// Opens the database. Retries PostgreSQL for `patience`.
     pub async fn open(
         location: &Location,
         connections: &Connections,
-        create: bool,
+        opening: Opening,
         patience: Duration,
     ) -> Result<Self, StoreError> {
         Ok(match location {
             Location::Folder(folder) => {
-                Self::Sqlite(embedded::open(folder, connections, create).await?)
+                Self::Sqlite(embedded::open(folder, connections, opening).await?)
             }
             Location::Postgres(url) => {
-                Self::Postgres(postgres::open(url, connections, create, patience).await?)
+                Self::Postgres(postgres::open(url, connections, opening, patience).await?)
             }
         })
     }

@@ -84,6 +84,9 @@ pub enum StoreError {
          store (--data DIR); several servers can share one PostgreSQL (--database-url)"
     )]
     Served { at: String, by: String },
+    /// Nothing was changed.
+    #[error("the store at {at} has the schema of an older gatepost")]
+    Older { at: String },
     #[error("the store was made by a newer gatepost (schema {version}): run that version")]
     Newer { version: i64 },
     #[error("cannot migrate the store to this version")]

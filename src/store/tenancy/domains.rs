@@ -206,6 +206,19 @@ impl Base {
         Ok(query.fetch_optional(self.reader()).await?.is_some())
     }
 
+    /// Tells whether an account has or claims a domain, or has an address in it.
+    pub async fn is_domain_of(
+        &self,
+        domain: &DomainName,
+        account: AccountId,
+    ) -> Result<bool, StoreError> {
+        let query = sql("SELECT 1 FROM domains WHERE name = $1 AND account_id = $2
+             UNION ALL SELECT 1 FROM domain_claims WHERE domain = $1 AND account_id = $2
+             UNION ALL SELECT 1 FROM addresses WHERE domain = $1 AND agent_id = $2 LIMIT 1");
+        let query = query.bind(domain.as_str()).bind(account);
+        Ok(query.fetch_optional(self.reader()).await?.is_some())
+    }
+
     /// Removes a domain of `account`, or its claim. Returns `Some(0)` if it was removed; `Some(n)`
     /// if `n` addresses still use the domain, which then stays; None if there was neither.
     pub async fn remove_domain(

@@ -93,6 +93,9 @@ async fn a_claim_waits_for_its_proof(kind: Kind) {
     let wanted = address_claim(&scene.agent, &desk);
     let early = store.claim_address(&wanted, by(at(0))).await.unwrap();
     assert_eq!(early, Claimed::DomainNotOurs);
+    let is_of = async |account| store.is_domain_of(&domain(name), account).await.unwrap();
+    let agent = scene.agent.id;
+    assert!(is_of(theirs).await && is_of(mine).await && !is_of(agent).await);
 
     assert_eq!(prove(store, name, mine, "c").await, DomainProof::NoClaim);
     assert_eq!(prove(store, name, mine, "a").await, DomainProof::Yes);
@@ -101,12 +104,14 @@ async fn a_claim_waits_for_its_proof(kind: Kind) {
     assert!(store.domains(Some(mine)).await.unwrap().contains(&held(name, mine, None)));
     let now = store.claim_address(&wanted, by(at(1))).await.unwrap();
     assert_eq!(now, Claimed::Yes);
+    assert!(is_of(mine).await && is_of(agent).await);
     // The other one finds it taken, keeps its claim until it withdraws it, and touches nothing.
     assert_eq!(claim(store, name, theirs, "e").await, DomainClaim::Taken);
     assert_eq!(prove(store, name, theirs, "c").await, DomainProof::Taken);
     assert_eq!(store.domains(Some(theirs)).await.unwrap(), [held(name, theirs, Some("c"))]);
     assert_eq!(store.remove_domain(&domain(name), theirs, by(at(2))).await.unwrap(), Some(0));
     assert_eq!(store.remove_domain(&domain(name), theirs, by(at(2))).await.unwrap(), None);
+    assert!(!is_of(theirs).await);
     assert_eq!(domain_owner(store, &domain(name)).await, Some(mine));
     assert_eq!(deeds(&scene, &scene.organization).await, ["domain.added", "domain.claimed"]);
     let both = ["domain.removed", "domain.added", "domain.claimed", "domain.claimed"];
