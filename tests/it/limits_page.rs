@@ -22,7 +22,8 @@ const FILE: &str = "fixtures/limits.toml";
 fn settings() -> (String, Table) {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/config/gatepost.toml");
     let text = std::fs::read_to_string(path).unwrap();
-    let read = text.lines().filter_map(|line| toml::from_str::<Table>(line.strip_prefix('#')?).ok());
+    let read =
+        text.lines().filter_map(|line| toml::from_str::<Table>(line.strip_prefix('#')?).ok());
     let table = read.flatten().collect::<Table>();
     ("settings".to_owned(), Table::from_iter([("serve".to_owned(), Value::Table(table))]))
 }
