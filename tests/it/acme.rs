@@ -9,6 +9,7 @@ use gatepost::egress::certificate::Certificate;
 use gatepost::store::Location;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::ParsedCertificate;
+use serde_json::json;
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -105,8 +106,13 @@ impl Surroundings {
 
 /// Where the server waits for the authority to look.
 fn challenges(server: &Server) -> SocketAddr {
-    let (_, address) = server.said.split_once(" acme ").expect("nobody is asked");
-    address.trim().parse().unwrap()
+    told(server, " acme ")
+}
+
+/// The address that the server tells behind this word.
+fn told(server: &Server, word: &str) -> SocketAddr {
+    let (_, address) = server.said.split_once(word).expect("it listens nowhere");
+    address.split_whitespace().next().unwrap().parse().unwrap()
 }
 
 /// Waits for a session by the authority of this root, with another certificate than `before`.
@@ -272,6 +278,7 @@ impl Surroundings {
             ["--acme-ca-file", root.to_str().unwrap()],
             ["--acme-challenge", "tls-alpn-01"],
             ["--mta-sts", "enforce"],
+            ["--metrics", "127.0.0.1:0"],
             ["--policies", policies.to_str().unwrap()],
         ];
         let flags = ["--acme-agree-tos", "--acme-https"];
@@ -319,6 +326,18 @@ async fn the_listener_of_the_api_answers_the_authority_and_gets_its_certificates
     let policy = get(format!("https://{POLICY}:{port}/.well-known/mta-sts.txt")).await;
     let text = "version: STSv1\r\nmode: enforce\r\nmx: mx.agents.example\r\nmax_age: 604800\r\n";
     assert_eq!((policy.status.as_u16(), policy.text().as_str()), (200, text));
+    let metrics = get(format!("http://{}/metrics", told(&server, " metrics "))).await.text();
+    let end = "gatepost_certificate_end_seconds{listener=\"mta-sts\"} ";
+    assert!(metrics.contains(end) && !metrics.contains("agents.example"), "{metrics}");
+    let (dns, url) = (around.site.dns.addr().to_string(), pebble.url());
+    let asking = ["doctor", "--json", "--data", "store", "--dns", &dns, "--hostname", HOST];
+    let more = ["--acme-directory", &url, "--acme-agree-tos", "--domain", "agents.example"];
+    let told = gatepost(around.folder.path(), &[asking.as_slice(), &more].concat()).await;
+    let told: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
+    let of_policies = |row: &&serde_json::Value| row["about"] == "mta-sts";
+    let found = told["checks"].as_array().unwrap().iter().find(of_policies).unwrap();
+    // It lasts for a day.
+    assert_eq!((&found["check"], &found["result"]), (&json!("certificate"), &json!("warning")));
     drop(session);
     around.finish(server).await;
 }
