@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Bytes, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::header::{CONTENT_LENGTH, HOST, RETRY_AFTER, TRANSFER_ENCODING};
 use axum::http::{HeaderMap, Method, StatusCode};
@@ -154,7 +154,8 @@ impl Shared {
         let (status, mut headers) = (answered.status(), answered.headers().clone());
         headers.remove(CONTENT_LENGTH);
         headers.remove(TRANSFER_ENCODING);
-        (status, headers, answered.bytes().await.unwrap())
+        let said = to_bytes(Body::new(reqwest::Body::from(answered)), LARGEST).await.unwrap();
+        (status, headers, said)
     }
 }
 
