@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use gatepost::domain::domain_name::DomainName;
 use gatepost::egress::certificate::Certificate;
 use gatepost::store::Location;
+use gatepost::testkit::dns::Zone;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::ParsedCertificate;
 use serde_json::json;
@@ -375,8 +376,14 @@ async fn a_domain_gets_its_certificate_when_it_is_proven_and_leads_here_and_lose
         let told = gatepost(around.folder.path(), &arguments).await;
         assert!(told.status.success(), "{told:?}");
     };
+    // At another gateway, too.
+    for address in ["127.0.0.1", "192.0.2.1"] {
+        let add = |zone: &mut Zone| zone.insert(HOST_OF_NEW, "A", "NOERROR", address);
+        around.site.dns.change(add).unwrap();
+    }
     domain("add").await;
     around.logged(&["not all addresses of this name", HOST_OF_NEW]).await;
+    around.site.dns.change(|zone| zone.remove(HOST_OF_NEW, "A")).unwrap();
     around.site.dns.change(|zone| zone.insert(HOST_OF_NEW, "CNAME", "NOERROR", HOST)).unwrap();
     around.logged(&["new certificate by ACME", HOST_OF_NEW]).await;
     let stored = around.path("store/tls/acme");

@@ -34,7 +34,7 @@ pub(super) struct Authority {
     pub(super) lookup: Lookup,
     /// Orders for policy hosts.
     pub(super) budget: Budget,
-    /// Attempts for policy hosts at the same time.
+    /// Attempts and questions for policy hosts at the same time.
     pub(super) places: Semaphore,
 }
 

@@ -121,10 +121,14 @@ impl Keeper {
         }
     }
 
-    /// Returns false, and asks nobody, while the name of a policy host does not lead here: its domain
-    /// is a customer's, and authorities count failures.
+    /// Waits until a policy host may be ordered for. Returns false, and asks nobody, while its name
+    /// does not lead here: its domain is a customer's, and authorities count failures.
     async fn may_try(&self, next: &mut Next) -> bool {
-        if self.is_own() || self.leads_here().await {
+        if self.is_own() {
+            return true;
+        }
+        if self.leads_here().await {
+            self.authority.budget.take().await;
             return true;
         }
         if !mem::replace(&mut next.is_told, true) {
@@ -138,13 +142,11 @@ impl Keeper {
         false
     }
 
-    /// Waits until a policy host may be ordered for; the gateway's own names need no place.
+    /// Waits until the authority may be asked about a policy host; the gateway's own names need no
+    /// place.
     async fn place(&self) -> Option<SemaphorePermit<'_>> {
-        if self.is_own() {
-            return None;
-        }
-        self.authority.budget.take().await;
-        self.authority.places.acquire().await.ok()
+        let places = (!self.is_own()).then_some(&self.authority.places)?;
+        places.acquire().await.ok()
     }
 
     /// Whether the name is the operator's, not a customer's.
@@ -188,6 +190,7 @@ impl Keeper {
     /// Asks the authority again when it wants the certificate to be renewed.
     async fn ask(&self, next: &mut Next) {
         let Some(held) = &mut next.held else { return };
+        let _place = self.place().await;
         let account = self.authority.account(&self.folder, &self.transport, None).await;
         let (pair, before) = (held.pair.clone(), held.suggestion.window);
         held.suggestion = self.suggestion(account, &pair, before).await;

@@ -36,10 +36,10 @@ impl Domains {
 }
 
 pub(super) struct PolicyHosts {
-    pub(super) authority: Arc<Authority>,
-    pub(super) domains: Domains,
+    authority: Arc<Authority>,
+    domains: Domains,
     /// The API's own certificate from files: hosts that it names need no other.
-    pub(super) of_files: Option<Certificates>,
+    of_files: Option<Certificates>,
     kept: BTreeMap<DomainName, AbortHandle>,
     /// Dropping them ends them.
     keeping: JoinSet<()>,
@@ -73,7 +73,7 @@ impl PolicyHosts {
     }
 
     /// Returns the hosts of these domains that need certificates of their own.
-    fn hosts(&self, domains: &BTreeSet<DomainName>) -> BTreeSet<DomainName> {
+    pub(super) fn hosts(&self, domains: &BTreeSet<DomainName>) -> BTreeSet<DomainName> {
         let own = &self.authority.settings.names;
         let of_files = self.of_files.as_ref().map(Certificates::current);
         let is_open = |host: &DomainName| {
@@ -82,7 +82,7 @@ impl PolicyHosts {
         domains.iter().filter_map(mta_sts::host_of).filter(is_open).collect()
     }
 
-    async fn keep(&mut self, hosts: &BTreeSet<DomainName>, shutdown: &Shutdown) {
+    pub(super) async fn keep(&mut self, hosts: &BTreeSet<DomainName>, shutdown: &Shutdown) {
         for (name, _) in self.kept.extract_if(.., |name, keeping| {
             let is_gone = !hosts.contains(name);
             if is_gone {
@@ -94,12 +94,14 @@ impl PolicyHosts {
             tracing::info!(acme.name = %name, "no certificate is needed for this name any more");
         }
         while self.keeping.try_join_next().is_some() {}
-        if let Err(error) = self.remove_others(hosts.clone()).await {
+        let stored = self.remove_others(hosts.clone()).await.unwrap_or_else(|error| {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(error, "cannot remove the files of certificates that nobody needs");
-        }
+            Vec::new()
+        });
         let most = self.authority.rules.policy_hosts.max_certificates;
-        for name in hosts {
+        // Those that have certificates first: there may be too many.
+        for name in stored.iter().filter(|name| hosts.contains(name)).chain(hosts) {
             if self.kept.contains_key(name) {
                 continue;
             }
@@ -114,8 +116,11 @@ impl PolicyHosts {
         }
     }
 
-    /// Removes the files of policy hosts but these.
-    async fn remove_others(&self, hosts: BTreeSet<DomainName>) -> Result<(), AcmeError> {
+    /// Removes the files of policy hosts but these. Returns the names that have files.
+    async fn remove_others(
+        &self,
+        hosts: BTreeSet<DomainName>,
+    ) -> Result<Vec<DomainName>, AcmeError> {
         let settings = self.authority.settings.clone();
         let removing = move || {
             folder::remove(&settings, |name| {

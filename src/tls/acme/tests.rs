@@ -1,6 +1,7 @@
 //! The folder, the time of renewal, and answers to strangers on the challenges' port.
 //! `tests/it/acme.rs` tests the whole exchange against an authority.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
@@ -57,7 +58,10 @@ fn work_at(folder: &Path, directory: &str) -> Keeper {
 }
 
 fn work_with(settings: Settings, now: Timestamp, octet: u8) -> Keeper {
-    let rules = Rules::defaults().unwrap();
+    work_by(Rules::defaults().unwrap(), settings, now, octet)
+}
+
+fn work_by(rules: Rules, settings: Settings, now: Timestamp, octet: u8) -> Keeper {
     let guard = Guard::new(Vec::new(), &rules.webhooks);
     let nowhere = Lookup::new(|_| async { Err(io::Error::other("there is no DNS")) });
     let client = Client::new(guard, Limits::from(&rules.acme), nowhere.clone()).unwrap();
@@ -146,7 +150,8 @@ fn what_is_stored_is_found_by_its_name_and_removed_by_it() {
         AcmeFolder::of(&settings, &name(one)).keep_chain(&chain(&key, one)).unwrap();
     }
     assert_eq!(names(), ["mx.example", "mta-sts.a.example", "mta-sts.b.example"]);
-    folder::remove(&settings, |name| name.as_str() == "mta-sts.a.example").unwrap();
+    let left = folder::remove(&settings, |name| name.as_str() == "mta-sts.a.example").unwrap();
+    assert_eq!(left, [name("mta-sts.b.example")]);
     assert_eq!(names(), ["mx.example", "mta-sts.b.example"]);
     let kept = all_files(&settings.folder).unwrap();
     let kept: Vec<_> = kept.iter().map(|(path, _)| path.to_str().unwrap()).collect();
@@ -380,6 +385,34 @@ fn an_unknown_order_makes_room_for_another_and_a_busy_authority_does_not() {
         let error = refused(kind, status);
         assert_eq!(error.is_about_the_order(), is_about_the_order, "{error}");
     }
+}
+
+#[tokio::test]
+async fn certificates_that_are_there_come_first_where_there_are_too_many_and_others_need_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[policy_hosts]\nmax_certificates = 1\n";
+    std::fs::write(folder.path().join("acme.toml"), text).unwrap();
+    let rules = Rules::load(folder.path()).unwrap();
+    let work = work_by(rules, settings(folder.path()), on_day(1), 0);
+    let (authority, shutdown) = (&work.authority, Shutdown::default());
+    let of_files = self_signed::make_temporary(&name("mta-sts.a.example")).unwrap();
+    let of_files = Certificates::new(of_files, None, authority.clock().clone());
+    let nobody = Domains::by(|| async { Ok(BTreeSet::new()) });
+    let mut hosts = PolicyHosts::new(authority, nobody, Some(of_files));
+    let domains = ["a.example", "b.example", "c.example"].map(name).into();
+    let needed = hosts.hosts(&domains);
+    assert_eq!(needed, ["mta-sts.b.example", "mta-sts.c.example"].map(name).into());
+
+    let chain = chain(&work.folder.key().unwrap().serialize_pem(), "mta-sts.c.example");
+    AcmeFolder::of(&authority.settings, &name("mta-sts.c.example")).keep_chain(&chain).unwrap();
+    let others = authority.certificates.others();
+    hosts.keep(&needed, &shutdown).await;
+    assert!(others.get("mta-sts.b.example").is_none());
+    assert!(others.get("MTA-STS.c.example").is_some());
+    assert_eq!(others.first_end(true), Some(on_day(100)));
+    hosts.keep(&BTreeSet::new(), &shutdown).await;
+    assert!(others.get("mta-sts.c.example").is_none());
+    assert_eq!(stored(&authority.settings).unwrap().len(), 0);
 }
 
 /// Sends these bytes, and returns all that comes back until the connection is closed.
