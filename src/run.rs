@@ -178,7 +178,8 @@ pub async fn start_on(
     let bell = Bell::from(store.bell());
     // With a look-up of its own: customers' hosts cannot hold up the authority's.
     let acme_lookup = lookup(dns.as_deref(), &webhooks)?;
-    tls.start_acme(rules.acme, guard.clone(), acme_lookup, &mint, &mut sockets).await?;
+    let domains = settings.mta_sts.is_some().then(|| stores.requests.clone());
+    tls.start_acme(rules.acme, guard.clone(), acme_lookup, domains, &mint, &mut sockets).await?;
     let lookup = lookup(dns.as_deref(), &webhooks)?;
     let guard = guard.for_gateway_at(own_hosts);
     let client = Client::new(guard.clone(), Limits::from(webhooks.as_ref()), lookup)?;

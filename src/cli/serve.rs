@@ -14,7 +14,8 @@ use self::service_manager::Watchdog;
 use self::start_errors::NamedSettings;
 use super::global_args::{GlobalArgs, place};
 use super::{Command, Failure, doctor, say};
-use crate::config::{AcmeChallenge, CertificateFiles, OtlpOptions, ServeOptions};
+use crate::config::{CertificateFiles, OtlpOptions, ServeOptions};
+use crate::domain::acme_challenge::AcmeChallenge;
 use crate::domain::domain_name::DomainName;
 use crate::run::{self, FrontEnd, OtlpSettings, Running, Settings, Sockets, TlsSettings};
 use crate::store::{Location, StorePlace, TLS};
@@ -149,15 +150,12 @@ async fn acme(
                 .into(),
         );
     }
-    let challenge = match options.acme.challenge {
-        None | Some(AcmeChallenge::Http01) => acme::Challenge::Http01,
-        Some(AcmeChallenge::TlsAlpn01) if of_files || by_acme => acme::Challenge::TlsAlpn01,
-        Some(AcmeChallenge::TlsAlpn01) => {
-            return Err("acme-challenge is tls-alpn-01, which the API answers by https: give \
-                        acme-https, or http-tls-cert and http-tls-key"
-                .into());
-        }
-    };
+    let challenge = options.acme.challenge.unwrap_or(AcmeChallenge::Http01);
+    if challenge == AcmeChallenge::TlsAlpn01 && !of_files && !by_acme {
+        return Err("acme-challenge is tls-alpn-01, which the API answers by https: give \
+                    acme-https, or http-tls-cert and http-tls-key"
+            .into());
+    }
     let folder = match (&options.acme.folder, &place.database) {
         (Some(folder), _) => folder.clone(),
         (None, Location::Folder(data)) => data.join(TLS).join(ACME),

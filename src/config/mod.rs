@@ -26,7 +26,7 @@ use crate::domain::domain_name::DomainName;
 
 use self::seconds::{grace_seconds, seconds, start_patience};
 
-pub use acme::{AcmeChallenge, AcmeOptions};
+pub use acme::AcmeOptions;
 pub use host_port::{HostPort, NotHostPort};
 pub use mta_sts::MtaStsOption;
 pub use otlp::{OtlpHeader, OtlpOptions};

@@ -14,6 +14,7 @@ pub struct AcmeRules {
     pub retries: Retries,
     pub attempt: Attempt,
     pub challenges: Challenges,
+    pub policy_hosts: PolicyHosts,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -22,11 +23,16 @@ pub struct Renewal {
     pub after_percent: u32,
     pub jitter_percent: u32,
     check_seconds: u64,
+    ask_seconds: u64,
+    ask_least_seconds: u64,
 }
 
 impl Renewal {
     durations! {
         check = seconds(check_seconds);
+        /// When the authority is asked for its window again, if it does not say when.
+        ask = seconds(ask_seconds);
+        ask_least = seconds(ask_least_seconds);
     }
 }
 
@@ -76,12 +82,29 @@ impl Challenges {
     }
 }
 
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyHosts {
+    pub max_certificates: usize,
+    pub orders_per_hour: usize,
+    pub max_at_once: usize,
+    look_seconds: u64,
+}
+
+impl PolicyHosts {
+    durations! {
+        look = seconds(look_seconds);
+    }
+}
+
 impl AcmeRules {
     pub(super) fn validate(&self) -> Result<(), RulesError> {
         ranges!("acme.toml", renewal of self.renewal, {
             after_percent: 10..=90;
             jitter_percent: 0..=10;
             check_seconds: 1..=86_400;
+            ask_seconds: 60..=86_400;
+            ask_least_seconds: 1..=86_400;
         })?;
         self.retries.0.validate("acme.toml", "retries", 1..=100, 1..=604_800)?;
         ranges!("acme.toml", attempt of self.attempt, {
@@ -96,6 +119,12 @@ impl AcmeRules {
             connection_seconds: 1..=300;
             header_seconds: 1..=self.challenges.connection_seconds;
             max_header_bytes: 8192..=1 << 20;
+        })?;
+        ranges!("acme.toml", policy_hosts of self.policy_hosts, {
+            max_certificates: 1..=100_000;
+            orders_per_hour: 1..=10_000;
+            max_at_once: 1..=100;
+            look_seconds: 1..=86_400;
         })
     }
 }

@@ -11,6 +11,7 @@ use url::{Host, Url};
 use super::FrontEnd;
 use super::sockets::{self, SocketError};
 use super::vault::VaultFileError;
+use crate::domain::acme_challenge::AcmeChallenge;
 use crate::domain::address::Address;
 use crate::domain::domain_name::DomainName;
 use crate::domain::mta_sts::MtaSts;
@@ -18,7 +19,7 @@ use crate::egress::client::EgressError;
 use crate::metrics::MetricsError;
 use crate::rules::Rules;
 use crate::store::{StoreError, StorePlace};
-use crate::tls::acme::{self, Challenge};
+use crate::tls::acme;
 use crate::tls::self_signed::SelfSignedError;
 use crate::tls::{FilesError, Paths};
 use crate::traces::ids::Sampling;
@@ -76,7 +77,7 @@ impl Settings {
 
     /// The name, the flag and the address of each listener that a start makes.
     pub fn listeners(&self) -> impl Iterator<Item = (&'static str, &'static str, SocketAddr)> {
-        let acme = self.tls.acme.as_ref().filter(|acme| acme.challenge == Challenge::Http01);
+        let acme = self.tls.acme.as_ref().filter(|acme| acme.challenge == AcmeChallenge::Http01);
         let acme = acme.map(|acme| acme.http);
         sockets::named([Some(self.smtp), self.tls.smtps, Some(self.http), self.metrics, acme])
     }

@@ -428,7 +428,7 @@ fn system(store: &Store, mint: &Mint) -> System {
             memory_bytes: Some(4_096),
             has_memory: true,
         }),
-        certificates: vec![("smtp", Arc::new(move || end))],
+        certificates: vec![("smtp", Arc::new(move || Some(end)))],
     };
     System::new(metrics, store.clone(), clock, parts)
 }

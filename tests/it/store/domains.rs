@@ -64,6 +64,10 @@ async fn a_domain_belongs_to_one_account_until_nothing_uses_it(kind: Kind) {
     assert_eq!(domain_owner(store, &domain).await, Some(mine));
     assert!(store.domains(None).await.unwrap().contains(&held("new.example", mine, None)));
     assert_eq!(store.domains(Some(theirs)).await.unwrap(), []);
+    let all = store.owned_domains(None, 5).await.unwrap();
+    assert!(all.is_sorted() && all.contains(&domain), "{all:?}");
+    assert_eq!(store.owned_domains(None, 1).await.unwrap(), all[..1]);
+    assert_eq!(store.owned_domains(Some(&all[0]), 5).await.unwrap(), all[1..]);
     let desk = address("desk@new.example");
     store.claim_address(&address_claim(&scene.agent, &desk), by(at(0))).await.unwrap();
     assert_eq!(store.remove_domain(&domain, theirs, by(at(0))).await.unwrap(), None);
@@ -89,6 +93,7 @@ async fn a_claim_waits_for_its_proof(kind: Kind) {
     let all = store.domains(None).await.unwrap();
     let claims: Vec<_> = all.into_iter().filter(|one| one.challenge.is_some()).collect();
     assert_eq!(claims, [held(name, theirs, Some("c")), held(name, mine, Some("a"))]);
+    assert!(!store.owned_domains(None, 5).await.unwrap().contains(&domain(name)));
     let desk = address("desk@new.example");
     let wanted = address_claim(&scene.agent, &desk);
     let early = store.claim_address(&wanted, by(at(0))).await.unwrap();

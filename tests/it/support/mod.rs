@@ -30,6 +30,7 @@ pub mod schema;
 pub mod session;
 pub mod site;
 pub mod sources;
+pub mod suggesting;
 pub mod tls_postgres;
 pub mod webdriver;
 pub mod wire;
