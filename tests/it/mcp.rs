@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::support::mcp::{Mcp, by_python, by_typescript, text};
 use crate::support::process::GATEPOST;
-use crate::support::{PATIENCE, TestGateway, letter, signed, signer};
+use crate::support::{TestGateway, letter, signed, signer};
 
 pub const AGENT: &str = "support@agents.example";
 const SENDER: &str = "alice@good.example";
