@@ -126,7 +126,7 @@ async fn carry(relay: &Arc<Relay>, mut input: impl AsyncBufRead + Unpin) -> Resu
             Sent::Other(message) => relay.tell(message).await,
         }
     }
-    // Whoever does not answer within it is cut off.
+    // Requests that are not answered within it are cut off.
     let finishing = async { while under_way.join_next().await.is_some() {} };
     let _in_time = timeout(GRACE, finishing).await;
     Ok(())

@@ -246,14 +246,14 @@ mod tests {
 
     #[test]
     fn the_next_page_is_read_of_its_link() {
-        let next = |text: &'static str| {
-            super::next(&HeaderMap::from_iter([(LINK, HeaderValue::from_static(text))]))
+        let next_of = |text: &'static str| {
+            next(&HeaderMap::from_iter([(LINK, HeaderValue::from_static(text))]))
         };
         let both =
             "</api/v2/m?limit=2&before=a%2Cb>; rel=\"next\", </api/v2/m?after=c>; rel=\"prev\"";
-        assert_eq!(next(both).as_deref(), Some("a,b"));
-        assert_eq!(next("</api/v2/m?after=c>; rel=\"prev\""), None);
-        assert_eq!(super::next(&HeaderMap::new()), None);
+        assert_eq!(next_of(both).as_deref(), Some("a,b"));
+        assert_eq!(next_of("</api/v2/m?after=c>; rel=\"prev\""), None);
+        assert_eq!(next(&HeaderMap::new()), None);
     }
 
     #[test]

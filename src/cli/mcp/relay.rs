@@ -139,7 +139,7 @@ impl Relay {
     pub(super) async fn ask(&self, request: &Value) {
         let id = request.get("id").cloned().unwrap_or_default();
         if let Err(failure) = self.carry(request).await {
-            // Whoever does not read the output has closed the input, too.
+            // A program that does not read the output has closed the input, too.
             let _unread = print(&refusal(&id, FAILED, &failure.to_string()));
         }
     }
