@@ -24,7 +24,6 @@ use crate::app::relay::Relays;
 use crate::app::relay::inbound::Inbound;
 use crate::app::relay::sns_certificates::SnsCertificates;
 use crate::app::system::{Parts, System};
-use crate::console::{self, Console};
 use crate::domain::clock::{Belief, Clock, Timestamp};
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::Mint;
@@ -60,7 +59,7 @@ mod vault;
 use self::api::{ApiRules, SharedUseCases};
 use self::incoming::{Incoming, SmtpSettings};
 pub use self::pulse::Pulse;
-pub use self::settings::{OtlpSettings, RunError, Settings, TlsSettings};
+pub use self::settings::{McpTools, OtlpSettings, RunError, Settings, TlsSettings};
 pub use self::sockets::{SocketError, Sockets};
 use self::threads::Threads;
 use self::tls::Tls;
@@ -308,9 +307,7 @@ pub async fn start_on(
     let stop = shutdown.clone();
     let following = async move { events.run(stop.soft()).await };
     shutdown.spawn_on(&running.threads.streams(), following);
-    let console = || console::router(Console::new(Arc::clone(&api), secure));
-    let console = settings.console.then(console);
-    let router = http::router(Arc::clone(&api), console);
+    let router = api::router(&api, settings.console.then_some(secure), settings.mcp);
     if let Some((socket, _)) = metrics {
         let router = http::metrics_router(Arc::clone(&api));
         let serving = http::serve(socket, router, Arc::clone(&api), shutdown.clone(), None);

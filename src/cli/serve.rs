@@ -17,7 +17,7 @@ use super::{Command, Failure, doctor, say};
 use crate::config::{CertificateFiles, OtlpOptions, ServeOptions};
 use crate::domain::acme_challenge::AcmeChallenge;
 use crate::domain::domain_name::DomainName;
-use crate::run::{self, FrontEnd, OtlpSettings, Running, Settings, Sockets, TlsSettings};
+use crate::run::{self, FrontEnd, McpTools, OtlpSettings, Running, Settings, Sockets, TlsSettings};
 use crate::store::{Location, StorePlace, TLS};
 use crate::telemetry;
 use crate::tls::{ACME, Paths, acme};
@@ -234,9 +234,18 @@ pub(super) async fn settings(options: ServeOptions) -> Result<Settings, Failure>
         trusted_proxy,
         cors_origin,
         console: !options.no_console.unwrap_or(false),
+        mcp: mcp(&options),
         mta_sts,
         otlp: otlp(&options.otlp)?,
     })
+}
+
+fn mcp(options: &ServeOptions) -> McpTools {
+    match (options.no_mcp, options.mcp_changes) {
+        (Some(true), _) => McpTools::None,
+        (_, Some(true)) => McpTools::All,
+        _ => McpTools::Reading,
+    }
 }
 
 #[cfg(not(feature = "mailin"))]

@@ -80,6 +80,18 @@ pub struct ServeOptions {
         require_equals = true, value_name = "BOOL"
     )]
     pub no_console: Option<bool>,
+    /// Serve no MCP under /mcp
+    #[arg(
+        long, env = "GATEPOST_NO_MCP", num_args = 0..=1, default_missing_value = "true",
+        require_equals = true, value_name = "BOOL"
+    )]
+    pub no_mcp: Option<bool>,
+    /// Let the tools of MCP change what their key may change: mark mail as read, allow a sender
+    #[arg(
+        long, env = "GATEPOST_MCP_CHANGES", num_args = 0..=1, default_missing_value = "true",
+        require_equals = true, value_name = "BOOL"
+    )]
+    pub mcp_changes: Option<bool>,
     /// A folder of rule files that override the compiled-in ones
     #[arg(long, env = "GATEPOST_POLICIES", value_name = "DIR")]
     pub policies: Option<PathBuf>,
@@ -195,6 +207,8 @@ impl ServeOptions {
             trusted_proxy: self.trusted_proxy.or(file.trusted_proxy),
             cors_origin: self.cors_origin.or(file.cors_origin),
             no_console: self.no_console.or(file.no_console),
+            no_mcp: self.no_mcp.or(file.no_mcp),
+            mcp_changes: self.mcp_changes.or(file.mcp_changes),
             policies: self.policies.or(file.policies),
             postmaster: self.postmaster.or(file.postmaster),
             grace_seconds: self.grace_seconds.or(file.grace_seconds),

@@ -22,8 +22,8 @@ use crate::http::state::Http;
 use crate::http::table::OPERATIONS;
 
 /// The router of the API, of the paths without a key (health, the description, the policy of MTA-STS,
-/// and posts of providers), and of the console.
-pub fn router(http: Arc<Http>, console: Option<Router<Arc<Http>>>) -> Router {
+/// and posts of providers), and of the rooms beside it (`console`, `mcp`).
+pub fn router(http: Arc<Http>, beside: Router<Arc<Http>>) -> Router {
     let mut paths: BTreeMap<String, MethodRouter<Arc<Http>>> = BTreeMap::new();
     for operation in OPERATIONS {
         let shape = shape(operation.path);
@@ -45,7 +45,7 @@ pub fn router(http: Arc<Http>, console: Option<Router<Arc<Http>>>) -> Router {
         .route(mta_sts::PATH, get(mta_sts::policy))
         .route("/inbound/{type}/{key}", post(inbound::post))
         .route("/inbound/{type}/{key}/mime", post(inbound::post));
-    observed(whole.merge(console.unwrap_or_default()), http)
+    observed(whole.merge(beside), http)
 }
 
 /// The router of the listener for Prometheus and for health checks, which is never encrypted.

@@ -1,8 +1,10 @@
-//! The use cases of the API.
+//! The use cases of the API, and the router with all that stands beside it.
 
 use std::sync::Arc;
 
-use super::Stores;
+use axum::Router;
+
+use super::{McpTools, Stores};
 use crate::app::access::Access;
 use crate::app::agents::Agents;
 use crate::app::apps::Apps;
@@ -21,8 +23,10 @@ use crate::app::relay::inbound::Inbound;
 use crate::app::system::System;
 use crate::app::tenancy::Tenancy;
 use crate::app::vault::Vault;
+use crate::console::{self, Console};
 use crate::domain::id::Mint;
-use crate::http::UseCases;
+use crate::http::{self, Http, UseCases};
+use crate::mcp;
 use crate::rules::{AccessRules, AppRules, WebhookRules};
 use crate::verify::Authenticator;
 
@@ -91,4 +95,18 @@ pub(super) fn use_cases(
         system,
         domain_checks,
     }
+}
+
+/// The router of the API, with the MCP server and the console. `console` says whether browsers reach
+/// it by https; None for no console.
+pub(super) fn router(api: &Arc<Http>, console: Option<bool>, tools: McpTools) -> Router {
+    let pages = console.map(|secure| console::router(Console::new(Arc::clone(api), secure)));
+    let tools = match tools {
+        McpTools::None => None,
+        McpTools::Reading => Some(mcp::router(Arc::clone(api), false)),
+        McpTools::All => Some(mcp::router(Arc::clone(api), true)),
+    };
+    let rooms = pages.into_iter().chain(tools);
+    let beside = rooms.fold(Router::new(), |all, room| all.merge(room));
+    http::router(Arc::clone(api), beside)
 }

@@ -51,11 +51,24 @@ pub struct Settings {
     pub cors_origin: Vec<String>,
     /// Whether the console is served.
     pub console: bool,
+    /// The tools that the MCP server offers.
+    pub mcp: McpTools,
     pub tls: TlsSettings,
     /// The policy that is served for all domains.
     pub mta_sts: Option<MtaSts>,
     /// The collector of traces; `None` for no traces.
     pub otlp: Option<OtlpSettings>,
+}
+
+/// The tools of the MCP server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum McpTools {
+    /// There is no MCP server.
+    None,
+    /// Those that only read.
+    Reading,
+    /// Those that change something, too, within the rights of their key.
+    All,
 }
 
 /// A collector of traces.

@@ -60,8 +60,12 @@ fn arrows() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         ("webhook", up_to(&["app", "shutdown"])),
         ("http", up_to(&["app", "webhook", "shutdown", "tls"])),
         ("console", rooms(&["domain", "app", "http"])),
+        ("mcp", rooms(&["domain", "wire", "app", "http"])),
         ("testkit", rooms(&["domain", "app", "shutdown"])),
-        ("run", up_to(&["app", "console", "disk", "webhook", "http", "smtp", "shutdown", "tls"])),
+        (
+            "run",
+            up_to(&["app", "console", "disk", "mcp", "webhook", "http", "smtp", "shutdown", "tls"]),
+        ),
         (
             "cli",
             up_to(&["app", "config", "disk", "run", "shutdown", "telemetry", "testkit", "tls"]),

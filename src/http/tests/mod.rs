@@ -93,6 +93,7 @@ use crate::egress::client::{Client, Limits, Lookup};
 use crate::egress::guard::Guard;
 use crate::http::serve;
 use crate::http::{Check, Fault, Http, Readiness, UseCases, router};
+use crate::mcp;
 use crate::metrics::Metrics;
 use crate::rules::Rules;
 use crate::shutdown::Shutdown;
@@ -143,10 +144,10 @@ const UNLIMITED: &str = "[rates]\nreads_per_minute = 0\nwrites_per_minute = 0\n\
 /// An id that no account has.
 pub(crate) const NOBODY: i64 = 9_007_199_254_740_991;
 
-/// The router of a gateway that serves a console.
+/// The router of a gateway that serves a console, and all tools of MCP.
 fn whole_router(http: &Arc<Http>) -> Router {
     let console = console::router(Console::new(Arc::clone(http), false));
-    router(Arc::clone(http), Some(console))
+    router(Arc::clone(http), console.merge(mcp::router(Arc::clone(http), true)))
 }
 
 fn mint() -> Mint {

@@ -14,7 +14,7 @@ use super::error::StoreError;
 pub static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/migrations/sqlite");
 pub static POSTGRES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/migrations/postgres");
 
-/// What opening may do to a store.
+/// Whether opening changes a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
     /// Make it if there is none, and migrate it.
