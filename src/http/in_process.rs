@@ -1,6 +1,8 @@
 //! Requests that a page of the console, or a tool of MCP, makes to the API, in this process. They take
 //! the steps of a request with a key, from the authenticated caller on: so no page and no tool has a
-//! right of its own, and input is checked once.
+//! right of its own, and input is checked once. [`shapes`] reads the answers.
+
+pub(crate) mod shapes;
 
 use std::fmt;
 use std::net::IpAddr;

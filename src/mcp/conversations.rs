@@ -13,6 +13,7 @@ use super::messages::{self, MOST, USUAL};
 use super::shapes;
 use crate::http::error::{Code, Problem};
 use crate::http::in_process::Asked;
+use crate::http::in_process::shapes::{Room, Rooms};
 
 /// Characters of each text in a conversation.
 const TEXT: Cut = Cut { offset: 0, length: 3_000 };
@@ -82,7 +83,7 @@ pub(super) async fn list(call: Call, request: List) -> Result<Answer<Conversatio
     let asked = call.on(operation, request.inbox).with("pageSize", limit);
     let asked = asked.with("unread", request.unread.unwrap_or(false));
     let asked = asked.with("before", request.before.unwrap_or_default());
-    let found: shapes::Rooms = call.api.ask(asked).await?;
+    let found: Rooms = call.api.ask(asked).await?;
     let mut text = call.fence.legend();
     let mut conversations = Vec::with_capacity(found.rooms.len());
     for room in found.rooms {
@@ -111,7 +112,7 @@ pub(super) async fn list(call: Call, request: List) -> Result<Answer<Conversatio
     Ok(Answer::of(text, Conversations { conversations, next: found.next }))
 }
 
-fn of(room: shapes::Room) -> Conversation {
+fn of(room: Room) -> Conversation {
     Conversation {
         room_id: room.room_id,
         inbox: room.agent_id,

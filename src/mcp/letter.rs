@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::fence::Fence;
-use super::shapes::Message;
+use crate::http::in_process::shapes::{Attachment, Message};
 
 /// The sender, as far as it is proven.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -255,7 +255,7 @@ impl Letter {
 }
 
 fn files(message: &Message) -> Vec<File> {
-    let file = |one: &super::shapes::Attachment| File {
+    let file = |one: &Attachment| File {
         part: one.part(),
         name: one.filename.clone(),
         content_type: one.content_type.clone(),

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::call::{Answer, Call, within};
 use super::letter::Cut;
 pub(super) use super::letter::Letter;
-use super::shapes::{self, Message, Page};
+use super::shapes::{self, Page};
 use crate::http::error::Problem;
 use crate::http::in_process::Asked;
+use crate::http::in_process::shapes::Message;
 
 /// Messages of a page: an answer that a model still reads.
 pub(super) const USUAL: u32 = 10;

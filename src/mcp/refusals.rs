@@ -6,10 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::call::{Answer, Call};
-use super::shapes::{Record, Records, WholeRecord};
 use crate::domain::reason::Reason;
 use crate::http::error::{Code, Problem};
 use crate::http::in_process::Asked;
+use crate::http::in_process::shapes::{Record, Records, WholeRecord};
 
 /// Records of a sender among which the latest refusal is looked for.
 const LOOKED_AT: u32 = 50;
@@ -112,7 +112,7 @@ async fn latest(call: &Call, sender: &str, inbox: Option<i64>) -> Result<String,
 
 impl Refusal {
     fn of(whole: WholeRecord) -> Self {
-        let WholeRecord { record, steps, advice } = whole;
+        let WholeRecord { record, steps, advice, .. } = whole;
         let Record { id, date, agent_id, recipient, sender, envelope_from, .. } = record;
         let known = record.reason.as_deref().and_then(|code| code.parse::<Reason>().ok());
         let (steps, details) = steps

@@ -10,9 +10,10 @@ use rmcp::model::{
 
 use super::call::Call;
 use super::letter::{Cut, Letter};
-use super::shapes::{self, Message, Page};
+use super::shapes::{self, Page};
 use super::{attachments, messages};
 use crate::http::error::{Code, Problem};
+use crate::http::in_process::shapes::Message;
 
 const ROOT: &str = "gatepost://messages/";
 /// Characters of a text that is read as a resource: it has no parts.

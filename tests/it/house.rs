@@ -179,6 +179,7 @@ const FOLDERS_OF_THE_API: Folders = &[
         "table.rs",
         &["error.rs", "verb.rs", "tag.rs", "request", "typed", "operation.rs", "passage", "routes"],
     ),
+    ("in_process", &[]),
     (
         "in_process.rs",
         &[
