@@ -103,8 +103,9 @@ impl Keeper {
             if !self.may_try(&mut next).await {
                 continue;
             }
-            let _place = self.place().await;
             let attempt = async {
+                // Given back before the wait after a failure.
+                let _place = self.place().await;
                 self.authority.listen(shutdown).await?;
                 self.attempt(&next).await
             };

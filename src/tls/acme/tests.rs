@@ -415,6 +415,31 @@ async fn certificates_that_are_there_come_first_where_there_are_too_many_and_oth
     assert_eq!(stored(&authority.settings).unwrap().len(), 0);
 }
 
+/// Else as many of customers' hosts as there are places could hold up all others.
+#[tokio::test]
+async fn a_policy_host_that_waits_after_a_failure_takes_no_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let Keeper { authority, .. } = work(folder.path(), on_day(1), 0);
+    let mut authority = Arc::into_inner(authority).unwrap();
+    // Every name leads here; the authority itself is not found.
+    authority.lookup = Lookup::new(|_| async { Ok(vec!["127.0.0.1".parse().unwrap()]) });
+    let authority = Arc::new(authority);
+    let keeper = Keeper::new(&authority, name("mta-sts.agents.example"));
+    let (next, shutdown) = (keeper.begin().await, Shutdown::default());
+    let waiting = async {
+        let most = authority.rules.policy_hosts.max_at_once;
+        while keeper.folder.tried().unwrap().is_none()
+            || authority.places.available_permits() < most
+        {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        () = keeper.keep(next, &shutdown) => panic!("it never ends"),
+        waited = timeout(SOON, waiting) => waited.expect("it keeps its place"),
+    }
+}
+
 /// Sends these bytes, and returns all that comes back until the connection is closed.
 async fn answer(at: SocketAddr, octets: &[u8]) -> String {
     let mut stream = TcpStream::connect(at).await.unwrap();
