@@ -181,6 +181,8 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(Webhooks: getRelay = Get "/webhookRelay/{type}", READ_OWN, webhook_relay::show).fails(&[Conflict]),
     operation!(Webhooks: setRelay = Post "/webhookRelay/{type}", WRITE_OWN.once().with(Feature::Relays), webhook_relay::set),
     operation!(Webhooks: removeRelay = Delete "/webhookRelay/{type}", WRITE_OWN, webhook_relay::remove),
+    operation!(Webhooks: removeInboundKey = Delete "/webhookRelay/{type}/inboundKey", WRITE_OWN,
+        webhook_relay::remove_inbound_key),
     operation!(Webhooks: listEvents = Get "/events", READ, events::list).fails(&[NotFound]),
     operation!(Webhooks: getEventCatalog = Get "/events/catalog", READ, events::catalog),
     // Configurations of Agents.
