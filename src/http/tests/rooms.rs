@@ -240,3 +240,34 @@ async fn contacts_are_those_of_the_target() {
     assert_eq!((list(&rest, "contacts")[0], &rest["next"]), (*contact, &Value::Null));
     house.get("org1", "/contacts?before=x").await.problem(400, "invalid_request", "before");
 }
+
+#[tokio::test]
+async fn contacts_are_found_by_their_address() {
+    let house = House::new().await;
+    house.receive("agent1", "From: a\r\n\r\nm1", 0).await;
+    house.receive("agent4", "From: a\r\n\r\nm2", 0).await;
+    let text = json!({
+        "targetAgent": house.id("agent1").get(), "sourceAddress": "+15551231234", "message": "Hi",
+    });
+    house.post("agent1", "/agent/receiveMessage", text).await.success(200);
+    let find = async |caller: &str, address: &str| {
+        let found = house.get(caller, &format!("/contacts?address={address}")).await.success(200);
+        assert_eq!(found["next"], Value::Null);
+        list(&found, "contacts").iter().map(|one| one["address"].clone()).collect::<Vec<_>>()
+    };
+    for caller in ["agent1", "org1", "reseller1"] {
+        assert_eq!(find(caller, "boss@good.example").await, ["boss@good.example"], "{caller}");
+        // As everywhere, the spelling of a mailbox has no case.
+        assert_eq!(find(caller, "Boss@GOOD.example").await, ["boss@good.example"], "{caller}");
+        assert_eq!(find(caller, "sms:%2B15551231234").await, ["+15551231234"], "{caller}");
+        assert_eq!(find(caller, "nobody@good.example").await.len(), 0);
+    }
+    assert_eq!(find("agent2", "boss@good.example").await.len(), 0);
+    assert_eq!(find("partner", "boss@good.example").await.len(), 2);
+    let paged = house.get("partner", "/contacts?limit=1&address=boss@good.example").await;
+    let (link, first) = (paged.link("next").unwrap(), paged.success(200));
+    let rest = house.get("partner", &link).await.success(200);
+    assert_ne!(list(&rest, "contacts")[0]["id"], list(&first, "contacts")[0]["id"]);
+    assert_eq!(rest["next"], Value::Null);
+    house.get("org1", "/contacts?address=x").await.problem(400, "invalid_request", "/address");
+}
