@@ -84,10 +84,14 @@ pub async fn recent(call: Call, request: Recent) -> Result<WithHeaders<Records>,
 }
 
 /// Shows a message
+///
+/// Also served at /messages/{messageUuid}: there an id with a colon is a room's, and a UUID is a
+/// message's.
 #[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Show {
     /// The message.
-    uuid: Id,
+    message_uuid: Id,
 }
 
 /// The message, as lists show it.
@@ -100,7 +104,7 @@ successes! { OneRecord = OK "The message.", bare; }
 
 pub async fn show(call: Call, request: Show) -> Result<OneRecord, Problem> {
     let (mailbox, scope) = (&call.http.use_cases.mailbox, &call.target.scope);
-    let message = mailbox.message(scope, MessageId(request.uuid.0)).await?;
+    let message = mailbox.message(scope, MessageId(request.message_uuid.0)).await?;
     let message = message.ok_or_else(|| Problem::not_found("message"))?;
     let record = to_raw_value(&MessageRecord::of(&message)).map_err(Problem::internal)?;
     Ok(OneRecord(record))

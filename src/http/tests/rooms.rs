@@ -49,6 +49,29 @@ async fn a_room_shows_its_own_messages_only() {
 }
 
 #[tokio::test]
+async fn a_message_is_read_by_its_uuid_beside_rooms_and_neither_is_taken_for_the_other() {
+    let house = House::new().await;
+    let mail = house.receive("agent1", "From: a\r\n\r\nm1", 0).await;
+    let [message, room] = [mail.message.to_string(), mail.room.to_string()];
+    let one = house.get("org1", &format!("/messages/{message}")).await.json();
+    assert_eq!((one["uuid"].as_str(), one["roomId"].as_str()), (Some(&*message), Some(&*room)));
+    assert_eq!(house.get("org1", &format!("/message/{message}")).await.json(), one);
+    assert_eq!(house.get("org1", &format!("/messages/{room}")).await.json(), json!([one]));
+    // Each path takes the parameters of what it leads to, and names what is not there.
+    let limited = house.get("org1", &format!("/messages/{message}?limit=1")).await;
+    limited.problem(400, "invalid_request", "limit");
+    for caller in ["agent2", "org2"] {
+        let reply = house.get(caller, &format!("/messages/{message}")).await;
+        reply.problem(404, "not_found", "no such message");
+    }
+    let other = house.get("org1", &format!("/messages/{}", message.replace('-', ""))).await;
+    other.problem(400, "invalid_request", "roomId");
+    let path = format!("/message/{message}");
+    house.call("agent1", "DELETE", &path, None).await.success(200);
+    house.get("org1", &path).await.problem(404, "not_found", "no such message");
+}
+
+#[tokio::test]
 async fn conversations_are_listed_as_v2_lists_them() {
     let house = House::new().await;
     let one = house.receive("agent1", "From: a\r\n\r\nfirst", 0).await;
