@@ -214,8 +214,11 @@ impl HasBeenSet {
 /// Sets a relay, or changes the way in of its provider. Only the answer that creates a relay shows
 /// its secret.
 pub async fn set(call: Call, request: Set) -> Result<HasBeenSet, Problem> {
-    let url = request.url.map(|text| call.http.guard.destination(&text)).transpose();
-    let url = url.map_err(|error| refused_url("url", &error))?;
+    let url = match &request.url {
+        Some(text) => Some(call.http.urls.destination(text).await),
+        None => None,
+    };
+    let url = url.transpose().map_err(|error| refused_url("url", &error))?;
     let codes = |codes: Vec<SuccessCode>| codes.into_iter().map(|SuccessCode(code)| code).collect();
     let change = RelayChange {
         url,
