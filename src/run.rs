@@ -30,6 +30,7 @@ use crate::domain::id::Mint;
 use crate::domain::ports::Wake;
 use crate::egress::client::{Client, EgressError, Limits, Lookup};
 use crate::egress::guard::Guard;
+use crate::egress::new_urls::NewUrls;
 use crate::http::{self, Http, Readiness};
 use crate::metrics::Metrics;
 use crate::rules::{
@@ -179,10 +180,12 @@ pub async fn start_on(
     let acme_lookup = lookup(dns.as_deref(), &webhooks)?;
     let domains = settings.mta_sts.is_some().then(|| stores.requests.clone());
     tls.start_acme(rules.acme, guard.clone(), acme_lookup, domains, &mint, &mut sockets).await?;
-    let lookup = lookup(dns.as_deref(), &webhooks)?;
+    let hooks_lookup = lookup(dns.as_deref(), &webhooks)?;
     let guard = guard.for_gateway_at(own_hosts);
-    let client = Client::new(guard.clone(), Limits::from(webhooks.as_ref()), lookup)?;
+    let client = Client::new(guard.clone(), Limits::from(webhooks.as_ref()), hooks_lookup)?;
     let relay_client = relay_client(dns.as_deref(), &guard, &rules.relays.forward)?;
+    let urls_lookup = lookup(dns.as_deref(), &webhooks)?;
+    let urls = NewUrls::new(guard, urls_lookup, webhooks.attempt.connect_timeout());
     let relay_rules = Arc::new(rules.relays);
     let relays = Relays::new(store.clone(), vault.clone(), mint.clone(), relay_client, relay_rules)
         .at(settings.public_url.as_ref());
@@ -268,7 +271,7 @@ pub async fn start_on(
     let readiness = readiness::checks(&store, mint.clock(), incoming.state, shutdown.clone());
     let api_rules = ApiRules { access: Arc::clone(&access), webhooks, apps: Arc::new(rules.apps) };
     let use_cases = api::use_cases(shared, &stores, vault, api_rules, &mint);
-    let api = Http::new(use_cases, guard, mint.clone(), access, readiness.clone());
+    let api = Http::new(use_cases, urls, mint.clone(), access, readiness.clone());
     let api = api.telling_senders(settings.mta_sts, tls.fault(&hostname));
     let api = api.behind(proxies).readable_from(settings.cors_origin).ending_with(shutdown.clone());
     let api = Arc::new(api.streaming_on(threads.streams()));

@@ -395,8 +395,8 @@ impl GuardedResolver {
                 return Err(EgressError::Lookup);
             }
             // One forbidden address among good ones is an attack or a mistake: refuse all.
-            if !addresses.iter().all(|address| guard.admits(*address, reach)) {
-                return Err(EgressError::PrivateAddress);
+            if let Some(address) = addresses.iter().find(|one| !guard.admits(**one, reach)) {
+                return Err(EgressError::PrivateAddress { address: *address, reach });
             }
             Ok(addresses)
         }

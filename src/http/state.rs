@@ -27,7 +27,7 @@ use crate::app::tenancy::Tenancy;
 use crate::domain::id::Mint;
 use crate::domain::mta_sts::{CertificateFault, MtaSts};
 use crate::domain::repeats::Repeats;
-use crate::egress::guard::Guard;
+use crate::egress::new_urls::NewUrls;
 use crate::http::limits::downloads::Downloads;
 use crate::http::limits::inbound_places::InboundPlaces;
 use crate::http::limits::rates::RateLimits;
@@ -93,7 +93,7 @@ pub(crate) struct Described {
 #[derive(Debug)]
 pub struct Http {
     pub(crate) use_cases: UseCases,
-    pub(crate) guard: Guard,
+    pub(crate) urls: NewUrls,
     pub(crate) mint: Mint,
     pub(crate) rules: Arc<AccessRules>,
     /// The numbers of the rules that check requests.
@@ -129,10 +129,10 @@ pub struct Http {
 }
 
 impl Http {
-    /// An API over these use cases; `guard` checks the URLs of new webhooks.
+    /// An API over these use cases; `urls` checks the URLs of new webhooks.
     pub fn new(
         use_cases: UseCases,
-        guard: Guard,
+        urls: NewUrls,
         mint: Mint,
         rules: Arc<AccessRules>,
         readiness: Readiness,
@@ -141,7 +141,7 @@ impl Http {
         // Half of the body's time, so that a client that gets a place can still send its body.
         let patience = limits.body() / 2;
         Self {
-            guard,
+            urls,
             mint,
             bounds: Bounds::of(&rules),
             readiness,

@@ -91,6 +91,7 @@ use crate::domain::member::{Member, Role};
 use crate::domain::ports::MailLoad;
 use crate::egress::client::{Client, Limits, Lookup};
 use crate::egress::guard::Guard;
+use crate::egress::new_urls::NewUrls;
 use crate::http::serve;
 use crate::http::{Check, Fault, Http, Readiness, UseCases, router};
 use crate::mcp;
@@ -172,6 +173,14 @@ fn relays(store: &Store, vault: &Vault, mint: &Mint, (rules, guard): (&Rules, &G
     Relays::new(store.clone(), vault.clone(), mint.clone(), client, rules)
 }
 
+const PATIENT_DNS: &str = "[dns]\nquery_timeout_seconds = 2\n";
+
+/// Looks names up with this server.
+fn new_urls(guard: Guard, server: SocketAddr) -> NewUrls {
+    let wait = Duration::from_secs(5);
+    NewUrls::new(guard, Lookup::with_servers(Some(&[server]), wait, 1).unwrap(), wait)
+}
+
 impl House {
     pub(crate) async fn new() -> Self {
         Self::with("").await
@@ -199,8 +208,7 @@ impl House {
         std::fs::create_dir(&policies).unwrap();
         let ours = if rules.contains("[rates]") { "" } else { UNLIMITED };
         std::fs::write(policies.join("access.toml"), format!("{rules}\n{ours}")).unwrap();
-        let patience = "[dns]\nquery_timeout_seconds = 2\n";
-        std::fs::write(policies.join("intake.toml"), patience).unwrap();
+        std::fs::write(policies.join("intake.toml"), PATIENT_DNS).unwrap();
         let rules = Rules::load(&policies).unwrap();
         let access_rules = Arc::new(rules.access.clone());
         let app_rules = Arc::new(rules.apps.clone());
@@ -208,7 +216,7 @@ impl House {
         let location = Location::Folder(folder.path().join("data"));
         let store = Store::create(&location, &rules.store, mint.clone()).await.unwrap();
         let tenancy = Tenancy::new(store.clone(), mint.clone(), Arc::clone(&access_rules));
-        let servers = Servers::Given(vec![dns]);
+        let (urls_dns, servers) = (dns, Servers::Given(vec![dns]));
         let dns = Arc::new(Authenticator::new(servers, &rules.intake, "gw.example").unwrap());
         let links = Links::open(&store, mint.clock().clone(), &access_rules).await.unwrap();
         let (of, payload) = (Arc::clone(&access_rules), rules.webhooks.payload);
@@ -247,7 +255,8 @@ impl House {
             system: system(&store, &mint),
         };
         let ready = readiness(store.clone(), &mint);
-        let http = Http::new(use_cases, guard, mint.clone(), Arc::clone(&access_rules), ready);
+        let urls = new_urls(guard, urls_dns);
+        let http = Http::new(use_cases, urls, mint.clone(), Arc::clone(&access_rules), ready);
         // This address is a trusted proxy; other loopback addresses are not.
         let shutdown = Shutdown::default();
         let http = http.behind(vec!["127.0.0.1/32".parse().unwrap()]);

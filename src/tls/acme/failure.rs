@@ -181,7 +181,7 @@ fn of_exchange(error: &instant_acme::Error) -> &'static str {
 fn of_way_out(error: &EgressError) -> Option<&'static str> {
     Some(match error {
         error if error.is_tls() => "set --acme-ca-file to the authority's root certificate",
-        EgressError::PrivateAddress | EgressError::Url(_) => {
+        EgressError::PrivateAddress { .. } | EgressError::Url(_) => {
             "if the authority is in your own network, allow that network with --egress-allow"
         }
         EgressError::Lookup => "check the host name of the directory, and the resolvers (--dns)",

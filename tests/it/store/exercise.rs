@@ -284,7 +284,9 @@ async fn lists(scene: &Scene) {
                 page.until = scope.permitted().map(|_| cursor);
                 store.audit(&scope, &AuditFilter::default(), &page).await.unwrap();
                 store.past_verdicts(&scope, &page, at(0)).await.unwrap();
-                store.recent_messages(&scope, &page).await.unwrap();
+                for time in [TimeRange::default(), TimeRange { before: None, ..time }] {
+                    store.recent_messages(&scope, time, &page).await.unwrap();
+                }
                 super::many_rooms::exercise(scene, &scope, &page).await;
                 store.intake_records(&scope, &IntakeFilter::default(), &page).await.unwrap();
                 page.until = Some(cursor);
