@@ -28,6 +28,7 @@ pub mod tls;
 pub mod http;
 
 pub mod console;
+pub mod mcp;
 
 pub mod config;
 pub mod smtp;

@@ -24,13 +24,13 @@ use crate::app::relay::Relays;
 use crate::app::relay::inbound::Inbound;
 use crate::app::relay::sns_certificates::SnsCertificates;
 use crate::app::system::{Parts, System};
-use crate::console::{self, Console};
 use crate::domain::clock::{Belief, Clock, Timestamp};
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::Mint;
 use crate::domain::ports::Wake;
 use crate::egress::client::{Client, EgressError, Limits, Lookup};
 use crate::egress::guard::Guard;
+use crate::egress::new_urls::NewUrls;
 use crate::http::{self, Http, Readiness};
 use crate::metrics::Metrics;
 use crate::rules::{
@@ -60,7 +60,7 @@ mod vault;
 use self::api::{ApiRules, SharedUseCases};
 use self::incoming::{Incoming, SmtpSettings};
 pub use self::pulse::Pulse;
-pub use self::settings::{OtlpSettings, RunError, Settings, TlsSettings};
+pub use self::settings::{McpTools, OtlpSettings, RunError, Settings, TlsSettings};
 pub use self::sockets::{SocketError, Sockets};
 use self::threads::Threads;
 use self::tls::Tls;
@@ -102,15 +102,11 @@ impl Running {
 
     /// Returns the addresses by their names: `smtp`, `smtps`, `http` or `https`, `metrics`, `acme`.
     pub fn addresses(&self) -> impl Iterator<Item = (&'static str, SocketAddr)> {
-        let api = if self.https { "https" } else { "http" };
-        let all = [
-            ("smtp", Some(self.smtp)),
-            ("smtps", self.smtps),
-            (api, Some(self.http)),
-            ("metrics", self.metrics),
-            ("acme", self.acme),
-        ];
-        all.into_iter().filter_map(|(name, address)| Some((name, address?)))
+        let all = [Some(self.smtp), self.smtps, Some(self.http), self.metrics, self.acme];
+        sockets::named(all).map(move |(name, _, address)| match name {
+            "http" if self.https => ("https", address),
+            _ => (name, address),
+        })
     }
 
     /// Returns the addresses in one line, as `smtp ADDRESS http ADDRESS`.
@@ -182,11 +178,14 @@ pub async fn start_on(
     let bell = Bell::from(store.bell());
     // With a look-up of its own: customers' hosts cannot hold up the authority's.
     let acme_lookup = lookup(dns.as_deref(), &webhooks)?;
-    tls.start_acme(rules.acme, guard.clone(), acme_lookup, &mint, &mut sockets).await?;
-    let lookup = lookup(dns.as_deref(), &webhooks)?;
+    let domains = settings.mta_sts.is_some().then(|| stores.requests.clone());
+    tls.start_acme(rules.acme, guard.clone(), acme_lookup, domains, &mint, &mut sockets).await?;
+    let hooks_lookup = lookup(dns.as_deref(), &webhooks)?;
     let guard = guard.for_gateway_at(own_hosts);
-    let client = Client::new(guard.clone(), Limits::from(webhooks.as_ref()), lookup)?;
+    let client = Client::new(guard.clone(), Limits::from(webhooks.as_ref()), hooks_lookup)?;
     let relay_client = relay_client(dns.as_deref(), &guard, &rules.relays.forward)?;
+    let urls_lookup = lookup(dns.as_deref(), &webhooks)?;
+    let urls = NewUrls::new(guard, urls_lookup, webhooks.attempt.connect_timeout());
     let relay_rules = Arc::new(rules.relays);
     let relays = Relays::new(store.clone(), vault.clone(), mint.clone(), relay_client, relay_rules)
         .at(settings.public_url.as_ref());
@@ -276,7 +275,7 @@ pub async fn start_on(
     let readiness = readiness::checks(&store, mint.clock(), incoming.state, shutdown.clone());
     let api_rules = ApiRules { access: Arc::clone(&access), webhooks, apps: Arc::new(rules.apps) };
     let use_cases = api::use_cases(shared, &stores, vault, api_rules, &mint);
-    let api = Http::new(use_cases, guard, mint.clone(), access, readiness.clone());
+    let api = Http::new(use_cases, urls, mint.clone(), access, readiness.clone());
     let api = api.telling_senders(settings.mta_sts, tls.fault(&hostname)).taking_reports(reports);
     let api = api.behind(proxies).readable_from(settings.cors_origin).ending_with(shutdown.clone());
     let api = Arc::new(api.streaming_on(threads.streams()));
@@ -315,9 +314,7 @@ pub async fn start_on(
     let stop = shutdown.clone();
     let following = async move { events.run(stop.soft()).await };
     shutdown.spawn_on(&running.threads.streams(), following);
-    let console = || console::router(Console::new(Arc::clone(&api), secure));
-    let console = settings.console.then(console);
-    let router = http::router(Arc::clone(&api), console);
+    let router = api::router(&api, settings.console.then_some(secure), settings.mcp);
     if let Some((socket, _)) = metrics {
         let router = http::metrics_router(Arc::clone(&api));
         let serving = http::serve(socket, router, Arc::clone(&api), shutdown.clone(), None);

@@ -60,14 +60,23 @@ fn begin(filter: EnvFilter, json: bool) {
     let _already = if json { builder.json().try_init() } else { builder.try_init() };
 }
 
-/// Silences mailin, whatever `GATEPOST_LOG` says: it logs each line that it reads, message content
-/// included, and its accept loop would fill a disk when there are no descriptors left.
+/// Silences libraries that log content, whatever `GATEPOST_LOG` says: the SDK of MCP logs requests and
+/// answers; mailin logs each line that it reads, and its accept loop would fill a disk when there are no
+/// descriptors left.
 fn without_contents(filter: EnvFilter) -> EnvFilter {
-    const SILENT: &[&str] =
+    const SDK: &[&str] = &[
+        "rmcp=off",
+        "rmcp::handler=off",
+        "rmcp::handler::server=off",
+        "rmcp::service=off",
+        "rmcp::service::server=off",
+        "rmcp::transport=off",
+        "rmcp::transport::common::server_side_http=off",
+        "rmcp::transport::streamable_http_server::tower=off",
+    ];
+    const MAILIN: &[&str] =
         &["mailin=off", "mailin::fsm=off", "mailin::response=off", "mailin_embedded::running=off"];
-    if !cfg!(feature = "mailin") {
-        return filter;
-    }
-    let silent = SILENT.iter().filter_map(|directive| directive.parse().ok());
+    let mailin = if cfg!(feature = "mailin") { MAILIN } else { &[] };
+    let silent = SDK.iter().chain(mailin).filter_map(|directive| directive.parse().ok());
     silent.fold(filter, EnvFilter::add_directive)
 }

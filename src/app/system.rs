@@ -23,8 +23,9 @@ const FRESH: Duration = Duration::from_secs(1);
 /// Longest wait for the store.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// A certificate in use: its listener, and how to read its end.
-pub type CertificateEnd = (&'static str, Arc<dyn Fn() -> Timestamp + Send + Sync>);
+/// Certificates in use: their listener, and how to read when the first of them ends; None while there
+/// is none.
+pub type CertificateEnd = (&'static str, Arc<dyn Fn() -> Option<Timestamp> + Send + Sync>);
 
 /// Parts of the gateway that only their maker knows.
 #[derive(Clone)]
@@ -79,14 +80,14 @@ impl System {
             Duration::from_millis(u64::try_from(overdue.unwrap_or(0)).unwrap_or(0))
         });
         let pair = |GatewayVersion { version, gateways }| (version, gateways);
-        let end = |(listener, end): &CertificateEnd| (*listener, end());
+        let end = |(listener, end): &CertificateEnd| Some((*listener, end()?));
         Gauges {
             sessions: load.sessions.map(count),
             memory_bytes: load.memory_bytes.map(count),
             waiting_deliveries: backlog.and_then(|found| u64::try_from(found.waiting).ok()),
             overdue,
             free_bytes: free.flatten(),
-            certificates: self.parts.certificates.iter().map(end).collect(),
+            certificates: self.parts.certificates.iter().filter_map(end).collect(),
             gateways: gateways.map(|found| found.into_iter().map(pair).collect()),
             connections: connections.all,
             idle_connections: connections.idle,

@@ -19,7 +19,7 @@ pub(super) struct BesideArgs {
     /// The file with the keys that seal secrets [default: DATA/secrets.key]
     #[arg(long, env = "GATEPOST_SECRETS_KEY_FILE", value_name = "FILE")]
     secrets_key_file: Option<PathBuf>,
-    /// The folder of the ACME account, key and certificate [default: DATA/tls/acme]
+    /// The folder of the ACME account, key and certificates [default: DATA/tls/acme]
     #[arg(long, env = "GATEPOST_ACME_FOLDER", value_name = "DIR")]
     acme_folder: Option<PathBuf>,
 }

@@ -14,6 +14,7 @@ use crate::app::access::{Access, ConsoleLink};
 use crate::app::tenancy::Tenancy;
 use crate::domain::audit::Actor;
 use crate::run;
+use crate::testkit::presented::reachable;
 
 #[derive(Args, Debug)]
 pub(super) struct ConsoleArgs {
@@ -88,14 +89,8 @@ async fn own_url(global: &GlobalArgs) -> Result<Url, Failure> {
     if let Some(url) = options.public_url()? {
         return Ok(url);
     }
-    let scheme = if options.tls.http_cert.is_some() { "https" } else { "http" };
-    let address = options.http().await?;
-    let host = match address.ip() {
-        ip if ip.is_unspecified() => "127.0.0.1".to_owned(),
-        ip if ip.is_ipv6() => format!("[{ip}]"),
-        ip => ip.to_string(),
-    };
-    Ok(Url::parse(&format!("{scheme}://{host}:{}", address.port()))?)
+    let scheme = if options.serves_https() { "https" } else { "http" };
+    Ok(Url::parse(&format!("{scheme}://{}", reachable(options.http().await?)))?)
 }
 
 /// Returns the URL that opens a link on the server at `base`.

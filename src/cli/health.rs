@@ -1,25 +1,26 @@
 //! `gatepost health`: asks a server on this machine whether it is ready, for health checks of
 //! containers that have no other program.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::io;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use serde_json::Value;
+use tokio::time::timeout;
 
 use super::global_args::GlobalArgs;
 use super::{Failure, print_json, say};
-use crate::config::{HostPort, ServeOptions};
-use crate::testkit::http_client::ask;
+use crate::config::{AcmeOptions, HostPort, ServeOptions, TlsOptions};
+use crate::testkit::presented::{Opening, page, reachable};
 
 /// `/readyz` answers in less than a second.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Args, Debug)]
 #[command(after_help = "Asks for /readyz where --metrics says, else where --http says, as in the \
-                        settings of the server. An API with a certificate is asked at --metrics. \
-                        Prints the answer of the server with --json.")]
+                        settings of the server. Prints the answer of the server with --json.")]
 pub(super) struct Health {
     /// Where the server serves the HTTP API [default: 0.0.0.0:8080]
     #[arg(long, env = "GATEPOST_HTTP", value_name = "HOST:PORT")]
@@ -27,21 +28,37 @@ pub(super) struct Health {
     /// Where the server shows its metrics, in clear, and its health, too
     #[arg(long, env = "GATEPOST_METRICS", value_name = "HOST:PORT")]
     metrics: Option<HostPort>,
+    /// The API's certificate, which is not read: the API is asked by https
+    #[arg(long, env = "GATEPOST_HTTP_TLS_CERT", value_name = "FILE")]
+    http_tls_cert: Option<PathBuf>,
+    /// The API has the certificate of an authority: it is asked by https
+    #[arg(
+        long, env = "GATEPOST_ACME_HTTPS", num_args = 0..=1, default_missing_value = "true",
+        require_equals = true, value_name = "BOOL"
+    )]
+    acme_https: Option<bool>,
 }
 
 impl Health {
     pub(super) async fn run(self, global: &GlobalArgs) -> Result<ExitCode, Failure> {
-        let own =
-            ServeOptions { http: self.http, metrics: self.metrics, ..ServeOptions::default() };
+        let own = ServeOptions {
+            http: self.http,
+            metrics: self.metrics,
+            tls: TlsOptions { http_cert: self.http_tls_cert, ..TlsOptions::default() },
+            acme: AcmeOptions { https: self.acme_https, ..AcmeOptions::default() },
+            ..ServeOptions::default()
+        };
         let options = global.store.with(own)?;
-        let server = match options.metrics().await? {
-            Some(address) => address,
-            None => options.http().await?,
+        let (server, opening) = match options.metrics().await? {
+            Some(address) => (address, Opening::Clear),
+            None => (options.http().await?, Opening::of(options.serves_https())),
         };
         let server = reachable(server);
-        let asked = ask(server, "/readyz", PATIENCE).await;
-        let (status, body) = asked.map_err(|error| format!("no health of {server}: {error}"))?;
-        let body: Value = serde_json::from_slice(&body)
+        let late = |_| Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time"));
+        let asked = timeout(PATIENCE, page(server, opening, "/readyz")).await.unwrap_or_else(late);
+        let asked = asked.map_err(|error| format!("no health of {server}: {error}"))?;
+        let status = asked.status;
+        let body: Value = serde_json::from_slice(&asked.body)
             .map_err(|_| format!("no health of {server}: it answers {status} without JSON"))?;
         if global.json {
             print_json(&body)?;
@@ -51,14 +68,4 @@ impl Health {
         }
         Ok(if status == 200 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
-}
-
-/// Returns this machine's own address where the server listens on all of them.
-fn reachable(address: SocketAddr) -> SocketAddr {
-    let ip = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    SocketAddr::new(ip, address.port())
 }

@@ -9,6 +9,7 @@ use super::global_args::GlobalArgs;
 use super::reading::{self, Rows, text};
 use super::{Failure, say};
 use crate::app::mailbox::record::MessageRecord;
+use crate::domain::clock::TimeRange;
 use crate::domain::id::MessageId;
 use crate::store::Cursor;
 
@@ -50,7 +51,8 @@ impl MessageArgs {
                     }
                     None => None,
                 };
-                let found = mailbox.recent(&scope, &rows.page(before)).await?;
+                let found =
+                    mailbox.recent(&scope, TimeRange::default(), &rows.page(before)).await?;
                 reading::print_all(global, found.iter().map(MessageRecord::of), line)?;
             }
             Action::Show { id } => {

@@ -1,7 +1,7 @@
 //! The command line: one file per subcommand (contract §7).
 //!
-//! Commands act as the operator, directly on the store. Only `demo`, `dev`, `doctor`, `health`, `send`,
-//! `serve` and `check` (for DNS) use the network, apart from a PostgreSQL or S3 store. Exit codes: 0
+//! Commands act as the operator, directly on the store. Only `demo`, `dev`, `doctor`, `health`, `mcp`,
+//! `send`, `serve` and `check` (for DNS) use the network, apart from a PostgreSQL or S3 store. Exit codes: 0
 //! success, 1 failure, 2 usage. Results go to standard output, everything else to standard error.
 
 #![expect(clippy::print_stderr, reason = "talking is what this room does")]
@@ -26,6 +26,7 @@ mod intake;
 mod key;
 mod local;
 mod manual;
+mod mcp;
 mod member;
 mod message;
 mod migrate;
@@ -95,6 +96,8 @@ enum Command {
     Member(member::MemberArgs),
     /// The web console: links that sign a browser in
     Console(console::ConsoleArgs),
+    /// Connect a model to a server by MCP, over standard input and output
+    Mcp(mcp::Mcp),
     /// Mail domains and their accounts
     Domain(domain::DomainArgs),
     /// An Agent's inbound policy
@@ -127,8 +130,9 @@ pub fn description() -> clap::Command {
 /// Hides the global arguments that are of little or no use to a command.
 fn hide(command: clap::Command, all: &[Arg]) -> clap::Command {
     let name = command.get_name();
-    let has_no_store = ["demo", "dev", "health", "send", "completions", "man"].contains(&name);
-    let has_no_result = ["demo", "dev", "serve", "completions"].contains(&name);
+    let has_no_store =
+        ["demo", "dev", "health", "mcp", "send", "completions", "man"].contains(&name);
+    let has_no_result = ["demo", "dev", "mcp", "serve", "completions"].contains(&name);
     let is_hidden = |argument: &&Arg| match argument.get_long().unwrap_or_default() {
         "json" => has_no_result,
         long if long.starts_with("s3-") => !["doctor", "serve"].contains(&name),
@@ -208,6 +212,7 @@ async fn run_command(
         Command::Key(command) => command.run(&global).await,
         Command::Member(command) => command.run(&global).await,
         Command::Console(command) => command.run(&global).await,
+        Command::Mcp(command) => command.run().await,
         Command::Domain(command) => command.run(&global).await,
         Command::Policy(command) => command.run(&global).await,
         Command::Intake(command) => command.run(&global).await,

@@ -13,7 +13,7 @@ use crate::app::tenancy::Tenancy;
 use crate::domain::address::{Address, AddressError};
 use crate::domain::id::AccountId;
 use crate::domain::lookalike;
-use crate::domain::policy::Mode;
+use crate::domain::policy::{Mode, new_sender};
 
 #[derive(Args, Debug)]
 pub(super) struct PolicyArgs {
@@ -39,7 +39,7 @@ enum Action {
     Allow {
         /// The Agent, by its id or one of its addresses
         agent: AccountName,
-        #[arg(value_name = "ADDRESS", required = true, value_parser = Address::parse)]
+        #[arg(value_name = "ADDRESS", required = true, value_parser = new_sender)]
         senders: Vec<Address>,
     },
     /// Remove senders from the allowlist

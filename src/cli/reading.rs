@@ -13,10 +13,10 @@ use super::{Failure, plain, print_json};
 use crate::app::access::Access;
 use crate::app::mailbox::Mailbox;
 use crate::app::tenancy::Tenancy;
-use crate::domain::account::AccountType;
+use crate::domain::account::{Account, AccountType};
 use crate::domain::scope::Scope;
 use crate::run;
-use crate::store::{Cursor, Direction, Page, Store};
+use crate::store::{Cursor, Direction, Page, Store, StoreError};
 
 /// Selects the rows of a list.
 #[derive(Args, Debug)]
@@ -59,12 +59,14 @@ pub(super) async fn scope(
             let rules = Arc::new(global.rules()?.access);
             name.account(&Tenancy::new(store.clone(), run::system_mint(), rules)).await?
         }
-        None => {
-            let partner = store.accounts(Some(AccountType::Partner)).await?.into_iter().next();
-            partner.ok_or("the store has no accounts: run `gatepost init`")?
-        }
+        None => partner(store).await?.ok_or("the store has no accounts: run `gatepost init`")?,
     };
     Ok(Access::of_operator(&account))
+}
+
+/// The account above all others; None if there are no accounts.
+pub(super) async fn partner(store: &Store) -> Result<Option<Account>, StoreError> {
+    Ok(store.accounts(Some(AccountType::Partner)).await?.into_iter().next())
 }
 
 /// Prints one line per record; with `--json`, an array of API records.

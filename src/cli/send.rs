@@ -169,16 +169,13 @@ impl Send {
     }
 
     fn signer(&self, path: &Path) -> Result<Signer, Failure> {
-        let pem = std::fs::read_to_string(path)
-            .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        let key = read_key(path)?;
         let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-        let named = name.split_once("._domainkey.");
+        let named = name.split_once(KEYS);
         let selector = self.selector.as_deref().or(named.map(|(selector, _)| selector));
         let domain = self.domain.as_deref().or(named.map(|(_, domain)| domain));
         match (domain, selector) {
-            (Some(domain), Some(selector)) => {
-                Ok(Signer::new(Key::from_pem(&pem)?, domain, selector))
-            }
+            (Some(domain), Some(selector)) => Ok(Signer::new(key, domain, selector)),
             _ => Err(format!(
                 "{} does not say its selector and domain: add --domain and --selector",
                 path.display()
@@ -186,6 +183,21 @@ impl Send {
             .into()),
         }
     }
+}
+
+/// Stands between the selector and the domain of a key (RFC 6376 §3.6.2.1).
+const KEYS: &str = "._domainkey.";
+
+/// Names a key file by selector and domain, as `--sign` reads it.
+pub(super) fn key_file(selector: &str, domain: &str) -> String {
+    format!("{selector}{KEYS}{domain}.pem")
+}
+
+/// Reads a private key, PEM.
+pub(super) fn read_key(path: &Path) -> Result<Key, Failure> {
+    let pem = std::fs::read_to_string(path)
+        .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    Key::from_pem(&pem).map_err(|error| format!("{}: {error}", path.display()).into())
 }
 
 /// The assumed client address of a message that is only checked.

@@ -3,7 +3,6 @@
 mod service_manager;
 pub(super) mod start_errors;
 
-use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -15,9 +14,10 @@ use self::service_manager::Watchdog;
 use self::start_errors::NamedSettings;
 use super::global_args::{GlobalArgs, place};
 use super::{Command, Failure, doctor, say};
-use crate::config::{AcmeChallenge, CertificateFiles, OtlpOptions, ServeOptions};
+use crate::config::{CertificateFiles, OtlpOptions, ServeOptions};
+use crate::domain::acme_challenge::AcmeChallenge;
 use crate::domain::domain_name::DomainName;
-use crate::run::{self, FrontEnd, OtlpSettings, Running, Settings, Sockets, TlsSettings};
+use crate::run::{self, FrontEnd, McpTools, OtlpSettings, Running, Settings, Sockets, TlsSettings};
 use crate::store::{Location, StorePlace, TLS};
 use crate::telemetry;
 use crate::tls::{ACME, Paths, acme};
@@ -114,48 +114,19 @@ fn ready(running: &Running, json: bool) -> String {
 }
 
 async fn start(options: ServeOptions, sockets: Sockets) -> Result<Running, Failure> {
-    let given = Given::of(&options);
+    let (smtp, http, acme) = (&options.smtp, &options.http, &options.acme.http);
+    // The others have no default.
+    let all = [("smtp", smtp.is_some()), ("http", http.is_some()), ("acme", acme.is_some())];
     let settings = settings(options).await?;
-    sockets.agree_with(given.addresses(&settings))?;
+    sockets.agree_with(settings.listeners().filter(|(name, ..)| !all.contains(&(name, false))))?;
     let named = NamedSettings::of(&settings);
     Box::pin(run::start_on(sockets, settings, run::system_mint()))
         .await
         .map_err(|error| named.explain(error))
 }
 
-/// Which addresses the operator set, of those that have a default.
-struct Given {
-    smtp: bool,
-    http: bool,
-    acme: bool,
-}
-
-impl Given {
-    fn of(options: &ServeOptions) -> Self {
-        let (smtp, http) = (options.smtp.is_some(), options.http.is_some());
-        Self { smtp, http, acme: options.acme.http.is_some() }
-    }
-
-    /// The addresses that the operator set, by the listener of each.
-    fn addresses(&self, settings: &Settings) -> [(&'static str, Option<SocketAddr>); 5] {
-        let acme = settings.tls.acme.as_ref().map(|acme| acme.http);
-        [
-            ("smtp", self.smtp.then_some(settings.smtp)),
-            ("smtps", settings.tls.smtps),
-            ("http", self.http.then_some(settings.http)),
-            ("metrics", settings.metrics),
-            ("acme", acme.filter(|_| self.acme)),
-        ]
-    }
-}
-
 fn paths(CertificateFiles { chain, key }: CertificateFiles) -> Paths {
     Paths { chain, key }
-}
-
-/// Whether the API has the certificate of the authority.
-fn serves_https(options: &ServeOptions) -> bool {
-    options.acme.https.unwrap_or(false)
 }
 
 /// Settings of the ACME authority for the SMTP certificate; None if none is configured. Fails if
@@ -171,7 +142,7 @@ async fn acme(
                     files or from an authority: use one of them"
             .into());
     }
-    let (of_files, by_acme) = (options.tls.http()?.is_some(), serves_https(options));
+    let (of_files, by_acme) = (options.tls.http()?.is_some(), options.acme.https());
     if of_files && by_acme {
         return Err(
             "http-tls-cert and acme-https are both given: the API's certificate comes from \
@@ -179,15 +150,12 @@ async fn acme(
                 .into(),
         );
     }
-    let challenge = match options.acme.challenge {
-        None | Some(AcmeChallenge::Http01) => acme::Challenge::Http01,
-        Some(AcmeChallenge::TlsAlpn01) if of_files || by_acme => acme::Challenge::TlsAlpn01,
-        Some(AcmeChallenge::TlsAlpn01) => {
-            return Err("acme-challenge is tls-alpn-01, which the API answers by https: give \
-                        acme-https, or http-tls-cert and http-tls-key"
-                .into());
-        }
-    };
+    let challenge = options.acme.challenge.unwrap_or(AcmeChallenge::Http01);
+    if challenge == AcmeChallenge::TlsAlpn01 && !of_files && !by_acme {
+        return Err("acme-challenge is tls-alpn-01, which the API answers by https: give \
+                    acme-https, or http-tls-cert and http-tls-key"
+            .into());
+    }
     let folder = match (&options.acme.folder, &place.database) {
         (Some(folder), _) => folder.clone(),
         (None, Location::Folder(data)) => data.join(TLS).join(ACME),
@@ -262,15 +230,24 @@ pub(super) async fn settings(options: ServeOptions) -> Result<Settings, Failure>
             smtp: options.tls.smtp()?.map(paths),
             acme,
             http: options.tls.http()?.map(paths),
-            https_by_acme: serves_https(&options),
+            https_by_acme: options.acme.https(),
         },
         trusted_proxy,
         cors_origin,
         console: !options.no_console.unwrap_or(false),
+        mcp: mcp(&options),
         mta_sts,
         tls_reports,
         otlp: otlp(&options.otlp)?,
     })
+}
+
+fn mcp(options: &ServeOptions) -> McpTools {
+    match (options.no_mcp, options.mcp_changes) {
+        (Some(true), _) => McpTools::None,
+        (_, Some(true)) => McpTools::All,
+        _ => McpTools::Reading,
+    }
 }
 
 #[cfg(not(feature = "mailin"))]

@@ -4,9 +4,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use url::{Host, Url};
 
+use crate::domain::acme_challenge::AcmeChallenge;
 use crate::domain::domain_name::DomainName;
 
 use super::{ConfigError, HostPort, host_port};
@@ -18,21 +20,10 @@ const KNOWN: &[(&str, &str)] = &[
 ];
 const DIRECTORY: &str = "acme.directory (--acme-directory)";
 
-/// The challenges of ACME that Gatepost answers.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, clap::ValueEnum)]
-pub enum AcmeChallenge {
-    #[serde(rename = "http-01")]
-    #[value(name = "http-01")]
-    Http01,
-    #[serde(rename = "tls-alpn-01")]
-    #[value(name = "tls-alpn-01")]
-    TlsAlpn01,
-}
-
 #[derive(Args, Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct AcmeOptions {
-    /// Get the certificate from this authority by ACME: letsencrypt, letsencrypt-staging, or the
+    /// Get certificates from this authority by ACME: letsencrypt, letsencrypt-staging, or the
     /// URL of a directory
     #[arg(long = "acme-directory", env = "GATEPOST_ACME_DIRECTORY", value_name = "NAME|URL")]
     pub directory: Option<String>,
@@ -44,15 +35,16 @@ pub struct AcmeOptions {
     #[arg(long = "acme-contact", env = "GATEPOST_ACME_CONTACT")]
     #[arg(value_name = "URL", value_delimiter = ',')]
     pub contact: Option<Vec<String>>,
-    /// More names for the certificate, beside the hostname
+    /// More names that need a certificate, beside the hostname
     #[arg(long = "acme-names", env = "GATEPOST_ACME_NAMES")]
     #[arg(value_name = "NAME", value_delimiter = ',')]
     pub names: Option<Vec<String>>,
     /// How that authority looks: http-01 at port 80 of the names, tls-alpn-01 at port 443, where the
     /// API must be [default: http-01]
     #[arg(long = "acme-challenge", env = "GATEPOST_ACME_CHALLENGE", value_name = "NAME")]
+    #[serde(default, deserialize_with = "challenge")]
     pub challenge: Option<AcmeChallenge>,
-    /// Serve the API by https with this certificate, too
+    /// Serve the API by https with these certificates, too
     #[arg(
         long = "acme-https", env = "GATEPOST_ACME_HTTPS", num_args = 0..=1,
         default_missing_value = "true", require_equals = true, value_name = "BOOL"
@@ -64,7 +56,7 @@ pub struct AcmeOptions {
     /// The root certificate of the directory's own server, where it is not a public one (PEM)
     #[arg(long = "acme-ca-file", env = "GATEPOST_ACME_CA_FILE", value_name = "FILE")]
     pub ca_file: Option<PathBuf>,
-    /// Where account, key and certificate are kept, of this gateway alone [default: DATA/tls/acme]
+    /// Where account, key and certificates are kept, of this gateway alone [default: DATA/tls/acme]
     #[arg(long = "acme-folder", env = "GATEPOST_ACME_FOLDER", value_name = "DIR")]
     pub folder: Option<PathBuf>,
 }
@@ -82,6 +74,11 @@ impl AcmeOptions {
             ca_file: self.ca_file.or(file.ca_file),
             folder: self.folder.or(file.folder),
         }
+    }
+
+    /// Whether the API has the certificate of the authority.
+    pub fn https(&self) -> bool {
+        self.https.unwrap_or(false)
     }
 
     /// Returns the directory of the authority; `None` if no certificate is wanted.
@@ -123,7 +120,7 @@ impl AcmeOptions {
         Ok(contact)
     }
 
-    /// Returns the names of the certificate: the host first, each once. Fails on names that a
+    /// Returns the names that need certificates: the host first, each once. Fails on names that a
     /// public authority cannot certify.
     pub fn names(
         &self,
@@ -158,6 +155,10 @@ impl AcmeOptions {
         let found = host_port::find("--acme-http", self.http.as_ref()).await?;
         Ok(found.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 80))))
     }
+}
+
+fn challenge<'de, D: Deserializer<'de>>(input: D) -> Result<Option<AcmeChallenge>, D::Error> {
+    String::deserialize(input)?.parse().map(Some).map_err(D::Error::custom)
 }
 
 /// Whether a name is local: without a dot, or reserved by RFC 6761 §6.3.

@@ -27,7 +27,7 @@ use crate::domain::domain_name::DomainName;
 
 use self::seconds::{grace_seconds, seconds, start_patience};
 
-pub use acme::{AcmeChallenge, AcmeOptions};
+pub use acme::AcmeOptions;
 pub use host_port::{HostPort, NotHostPort};
 pub use mta_sts::MtaStsOption;
 pub use otlp::{OtlpHeader, OtlpOptions};
@@ -81,6 +81,18 @@ pub struct ServeOptions {
         require_equals = true, value_name = "BOOL"
     )]
     pub no_console: Option<bool>,
+    /// Serve no MCP under /mcp
+    #[arg(
+        long, env = "GATEPOST_NO_MCP", num_args = 0..=1, default_missing_value = "true",
+        require_equals = true, value_name = "BOOL"
+    )]
+    pub no_mcp: Option<bool>,
+    /// Let the tools of MCP change what their key may change: mark mail as read, allow a sender
+    #[arg(
+        long, env = "GATEPOST_MCP_CHANGES", num_args = 0..=1, default_missing_value = "true",
+        require_equals = true, value_name = "BOOL"
+    )]
+    pub mcp_changes: Option<bool>,
     /// A folder of rule files that override the compiled-in ones
     #[arg(long, env = "GATEPOST_POLICIES", value_name = "DIR")]
     pub policies: Option<PathBuf>,
@@ -170,13 +182,9 @@ pub enum ConfigError {
     Invalid { setting: &'static str, detail: String },
 }
 
-/// Reads the file named by `--config`, else `gatepost.toml` if it exists.
-pub fn file(named: Option<&Path>) -> Result<ServeOptions, ConfigError> {
-    let path = match named {
-        Some(path) => path,
-        None if Path::new(DEFAULT_FILE).exists() => Path::new(DEFAULT_FILE),
-        None => return Ok(ServeOptions::default()),
-    };
+/// Reads the file, if there is one.
+fn file(path: Option<&Path>) -> Result<ServeOptions, ConfigError> {
+    let Some(path) = path else { return Ok(ServeOptions::default()) };
     let text = std::fs::read_to_string(path)
         .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
     parse(&text, path)
@@ -210,6 +218,8 @@ impl ServeOptions {
             trusted_proxy: self.trusted_proxy.or(file.trusted_proxy),
             cors_origin: self.cors_origin.or(file.cors_origin),
             no_console: self.no_console.or(file.no_console),
+            no_mcp: self.no_mcp.or(file.no_mcp),
+            mcp_changes: self.mcp_changes.or(file.mcp_changes),
             policies: self.policies.or(file.policies),
             postmaster: self.postmaster.or(file.postmaster),
             grace_seconds: self.grace_seconds.or(file.grace_seconds),
@@ -289,6 +299,11 @@ impl ServeOptions {
             setting: "hostname",
             detail: error.to_string(),
         })
+    }
+
+    /// Whether the API is served by https here.
+    pub fn serves_https(&self) -> bool {
+        self.tls.http_cert.is_some() || self.acme.https()
     }
 
     /// Returns the URL under which clients reach the API, if it is set.

@@ -1,12 +1,12 @@
 //! The place of the store: arguments of every command, and keys of the settings file.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Deserialize;
 
-use super::{ConfigError, ServeOptions, file};
+use super::{ConfigError, DEFAULT_FILE, ServeOptions, file};
 
 /// The arguments by which every command finds the store.
 #[derive(Args, Clone, Debug, Default)]
@@ -44,12 +44,18 @@ impl StoreOptions {
             s3: self.s3.clone(),
             ..others
         };
-        let (given, mut file) = (given.with_read_url()?, file(self.config.as_deref())?);
+        let (given, mut file) = (given.with_read_url()?, file(self.file())?);
         // Not read in vain: it may be for another user alone.
         if given.data.is_some() || given.database_url.is_some() {
             file.database_url_file = None;
         }
         Ok(given.or(file.with_read_url()?))
+    }
+
+    /// The file with settings, if there is one: that of `--config`, else `gatepost.toml`.
+    pub fn file(&self) -> Option<&Path> {
+        let default = || Some(Path::new(DEFAULT_FILE)).filter(|path| path.exists());
+        self.config.as_deref().or_else(default)
     }
 }
 

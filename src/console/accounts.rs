@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use super::filters;
 use super::frame::{Frame, Section};
-use super::shapes::Records;
 use super::visit::{Answer, Visit};
 use crate::domain::clock::Timestamp;
 use crate::http::error::Problem;
 use crate::http::in_process::Asked;
+use crate::http::in_process::shapes::Records;
 
 /// Accounts of a page; fewer Agents, about each of which three operations are asked.
 const ROWS: u32 = 100;

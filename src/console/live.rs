@@ -13,7 +13,6 @@ use url::form_urlencoded::Serializer;
 
 use super::filters;
 use super::frame::{Frame, Section};
-use super::shapes::{Record, Records};
 use super::visit::{Answer, Visit};
 use crate::app::access::need::{Need, TargetType};
 use crate::app::delivery::Waiting;
@@ -25,6 +24,7 @@ use crate::domain::words::Words;
 use crate::http::connection::endless::endless;
 use crate::http::error::{Code, Problem};
 use crate::http::in_process::Asked;
+use crate::http::in_process::shapes::{Record, Records};
 
 /// Verdicts of one Agent, or of all Agents below an account.
 const READ: Need = Need::read(TargetType::Any).narrows();

@@ -8,9 +8,10 @@ use serde_json::Value;
 use super::deliveries::{self, Announcements, Announcer};
 use super::filters;
 use super::frame::{Frame, Section};
-use super::shapes::{Finding, Message, shown, spelled};
+use super::shapes::{shown, spelled};
 use super::visit::{Answer, Visit};
 use crate::http::error::Problem;
+use crate::http::in_process::shapes::{Finding, Message};
 
 /// A page of the API for the frame of this page: nothing runs in it, and nothing loads.
 const FRAMED: HeaderValue = HeaderValue::from_static(
@@ -72,7 +73,7 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     let findings = message.findings();
     let pieces = pieces(&message.message, &findings);
     let html = message.text("emailHtml").rsplit('/').next().unwrap_or_default().to_owned();
-    let proofs = message.metadata.get("authentication").and_then(Value::as_object);
+    let proofs = message.fact("authentication").and_then(Value::as_object);
     let proofs = proofs.into_iter().flatten().map(|(name, value)| (spelled(name), shown(value)));
     let proofs = proofs.collect();
     let announcer = Announcer { agent: message.to, uuid: &message.uuid, date: &message.date };

@@ -9,11 +9,11 @@ use super::chart::{self, Column, Series, Tone};
 use super::filters;
 use super::frame::{Frame, Section};
 use super::heat::HeatMap;
-use super::shapes::{Record, Records};
 use super::visit::{Answer, Visit};
 use crate::domain::clock::Timestamp;
 use crate::domain::reason::Reason;
 use crate::http::error::Problem;
+use crate::http::in_process::shapes::{Record, Records};
 
 /// Most pages of records that are read of each verdict, and their rows: the newest.
 const PAGES: usize = 3;

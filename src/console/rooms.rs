@@ -6,44 +6,22 @@ use serde_json::Value;
 
 use super::filters;
 use super::frame::{Frame, Section};
-use super::shapes::Message;
 use super::visit::{Answer, Visit};
 use crate::domain::account::AccountType;
 use crate::domain::clock::Timestamp;
 use crate::http::error::Problem;
 use crate::http::in_process::Asked;
+use crate::http::in_process::shapes::{Message, Room, Rooms};
 
 /// Rooms of a page, and messages of a room.
 const ROWS: u32 = 50;
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Listed {
-    total_rooms: u64,
-    rooms: Vec<Room>,
-    next: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Room {
-    room_id: String,
-    name: String,
-    address: String,
-    agent_id: i64,
-    source: String,
-    last_message: String,
-    last_message_date: String,
-    messages: u64,
-    unread: u64,
-}
 
 #[derive(Template)]
 #[template(path = "rooms.html", config = "src/console/templates/askama.toml")]
 struct RoomsPage {
     frame: Frame,
     now: Timestamp,
-    list: Listed,
+    list: Rooms,
     is_junk: bool,
 }
 
@@ -58,7 +36,7 @@ pub(super) async fn list(visit: Visit) -> Result<Answer, Problem> {
     let is_junk = visit.query.get("inbox") == "junk";
     let asked = visit.on(if is_junk { "listJunkRooms" } else { "listRooms" });
     let asked = asked.with("pageSize", ROWS).with("before", visit.query.get("before"));
-    let list: Listed = visit.ask(asked).await?;
+    let list: Rooms = visit.ask(asked).await?;
     let now = visit.console.http.mint.clock().now();
     Answer::page(&RoomsPage { frame: visit.frame(Section::Rooms).await?, now, list, is_junk })
 }

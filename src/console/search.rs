@@ -7,10 +7,10 @@ use uuid::Uuid;
 
 use super::filters;
 use super::frame::{Frame, Section};
-use super::shapes::Message;
 use super::visit::{Answer, Visit};
 use crate::domain::clock::Timestamp;
 use crate::http::error::Problem;
+use crate::http::in_process::shapes::Message;
 
 #[derive(Template)]
 #[template(path = "search.html", config = "src/console/templates/askama.toml")]

@@ -3,6 +3,7 @@
 use askama::Template;
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::filters;
 use super::frame::{Frame, Section};
@@ -68,7 +69,13 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     let addresses = found(&visit, "listAddresses", "/addresses").await;
     let first = addresses.as_ref().and_then(|list| text(list.first()?, "address"));
     let (mut checks, mut reports) = (vec![address(addresses.as_deref())], Vec::new());
+    // One after the other, as a key checks one at a time; none begins once one has waited its time.
+    let until = Instant::now() + visit.console.http.rules.domains.lookup();
     for domain in domains(addresses.as_deref()) {
+        if Instant::now() >= until {
+            checks.push(unchecked(&domain, "the DNS of another domain took too long"));
+            continue;
+        }
         let (found, told) = of_domain(&visit, domain).await;
         checks.extend(found);
         reports.extend(told);
@@ -194,12 +201,12 @@ async fn of_domain(visit: &Visit, domain: String) -> (Vec<Check>, Option<Reports
             let told = (!reports.is_empty()).then_some(Reports { domain, reports });
             (checks.into_iter().map(Check::from).collect(), told)
         }
-        Err(problem) => {
-            let title = format!("The DNS of {domain}");
-            let words = format!("It was not checked: {}.", problem.masked().detail);
-            (vec![Check::new("none", &title, words)], None)
-        }
+        Err(problem) => (vec![unchecked(&domain, &problem.masked().detail)], None),
     }
+}
+
+fn unchecked(domain: &str, why: &str) -> Check {
+    Check::new("none", &format!("The DNS of {domain}"), format!("It was not checked: {why}."))
 }
 
 impl From<DomainCheck> for Check {

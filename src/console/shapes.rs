@@ -1,30 +1,11 @@
-//! Answers of the API, as pages read them: `http::routes` declares them whole.
+//! Answers of the API as a person reads them.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::filters;
 use crate::domain::clock::Timestamp;
-
-/// An intake record.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Record {
-    pub(super) id: String,
-    pub(super) date: String,
-    pub(super) source: String,
-    pub(super) agent_id: Option<i64>,
-    pub(super) recipient: String,
-    pub(super) sender: Option<String>,
-    pub(super) envelope_from: String,
-    pub(super) remote_address: String,
-    pub(super) helo: String,
-    pub(super) verdict: String,
-    pub(super) reason: Option<String>,
-    pub(super) explanation: String,
-    pub(super) message_uuid: Option<String>,
-    pub(super) count: u64,
-}
+use crate::http::in_process::shapes::{Attachment, DnsAnswer, Message, Record};
 
 impl Record {
     /// The sender as a person reads it.
@@ -41,48 +22,6 @@ impl Record {
     }
 }
 
-/// A page of intake records, newest first.
-#[derive(Debug, Deserialize)]
-pub(super) struct Records {
-    pub(super) intake: Vec<Record>,
-    pub(super) next: Option<String>,
-}
-
-/// An intake record with its evidence.
-#[derive(Debug, Deserialize)]
-pub(super) struct WholeRecord {
-    #[serde(flatten)]
-    pub(super) record: Record,
-    pub(super) size: u64,
-    pub(super) sha256: Option<String>,
-    pub(super) headers: String,
-    pub(super) steps: Vec<Step>,
-    pub(super) advice: Option<String>,
-}
-
-/// A step of a verdict.
-#[derive(Debug, Deserialize)]
-pub(super) struct Step {
-    pub(super) name: String,
-    pub(super) result: String,
-    pub(super) detail: String,
-    pub(super) inputs: Map<String, Value>,
-    pub(super) dns: Vec<DnsAnswer>,
-    pub(super) micros: u64,
-}
-
-/// A DNS answer that a step used.
-#[derive(Debug, Deserialize)]
-pub(super) struct DnsAnswer {
-    pub(super) name: String,
-    #[serde(rename = "type", default)]
-    pub(super) kind: String,
-    #[serde(default)]
-    pub(super) ttl: Option<u64>,
-    #[serde(default)]
-    pub(super) answer: Value,
-}
-
 impl DnsAnswer {
     /// The answer as a zone file would have it, one record a line.
     pub(super) fn lines(&self) -> Vec<String> {
@@ -94,49 +33,11 @@ impl DnsAnswer {
     }
 }
 
-/// A message.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Message {
-    pub(super) uuid: String,
-    pub(super) date: String,
-    pub(super) from_user: String,
-    /// The Agent.
-    pub(super) to: i64,
-    pub(super) to_user: String,
-    pub(super) message: String,
-    pub(super) room_id: String,
-    pub(super) status: String,
-    #[serde(default)]
-    pub(super) attachments: Vec<Attachment>,
-    #[serde(default)]
-    pub(super) metadata: Map<String, Value>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) struct Attachment {
-    pub(super) content_type: String,
-    pub(super) filename: String,
-    pub(super) content_url: String,
-}
-
 impl Attachment {
     /// The number and the name of the part, by which it is fetched.
     pub(super) fn place(&self) -> &str {
         self.content_url.rsplit('/').next().unwrap_or_default()
     }
-}
-
-/// A remark about the content of a message.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct Finding {
-    pub(super) kind: String,
-    #[serde(default)]
-    pub(super) detail: String,
-    pub(super) field: String,
-    pub(super) start: Option<u64>,
-    pub(super) end: Option<u64>,
 }
 
 impl Message {
@@ -147,21 +48,14 @@ impl Message {
         if subject.is_empty() { beginning() } else { subject.to_owned() }
     }
 
-    /// A text of the metadata; empty if there is none.
+    /// A text about mail; empty if there is none.
     pub(super) fn text(&self, name: &str) -> &str {
-        self.metadata.get(name).and_then(Value::as_str).unwrap_or_default()
+        self.text_of(name).unwrap_or_default()
     }
 
-    /// Texts of the metadata, in one line.
+    /// Texts about mail, in one line.
     pub(super) fn texts(&self, name: &str) -> String {
-        let texts = self.metadata.get(name).and_then(Value::as_array);
-        let texts: Vec<_> = texts.into_iter().flatten().filter_map(Value::as_str).collect();
-        texts.join(", ")
-    }
-
-    pub(super) fn findings(&self) -> Vec<Finding> {
-        let found = self.metadata.get("findings").cloned().unwrap_or_default();
-        serde_json::from_value(found).unwrap_or_default()
+        self.texts_of(name).join(", ")
     }
 
     pub(super) fn ago(&self, now: &Timestamp) -> String {

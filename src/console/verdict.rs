@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 use super::deliveries::{self, Announcements, Announcer};
 use super::filters;
 use super::frame::{Frame, Section};
-use super::shapes::{Record, Step, WholeRecord, shown, spelled};
+use super::shapes::{shown, spelled};
 use super::visit::{Answer, Visit};
 use crate::domain::reason::{Ground, Reason};
 use crate::http::error::Problem;
 use crate::http::in_process::Asked;
+use crate::http::in_process::shapes::{Record, Step, WholeRecord};
 
 #[derive(Deserialize)]
 struct Found {
@@ -61,6 +62,7 @@ impl Shown {
             "rates" => ("Rates", false),
             "loop" => ("Loop", false),
             "provider" => ("Provider", false),
+            "tlsReport" => ("Report on TLS", false),
             _ => ("Step", false),
         };
         let refuses = step.result.parse::<Reason>().is_ok();

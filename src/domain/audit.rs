@@ -108,6 +108,7 @@ words! {
         InboundAdded = "inbound.added",
         InboundUpdated = "inbound.updated",
         InboundRotated = "inbound.rotated",
+        InboundRemoved = "inbound.removed",
         MessageErased = "message.erased",
         ContactErased = "contact.erased",
         AppInstalled = "app.installed",

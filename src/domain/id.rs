@@ -240,6 +240,13 @@ impl Mint {
         secret
     }
 
+    /// Returns a number that picks the jitter of a wait (`Schedule::wait`).
+    pub fn luck(&self) -> u16 {
+        let mut luck = [0; 2];
+        (self.random)(&mut luck);
+        u16::from_be_bytes(luck)
+    }
+
     pub fn clock(&self) -> &Clock {
         &self.clock
     }

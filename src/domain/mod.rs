@@ -8,6 +8,7 @@
 //! same everywhere.
 
 pub mod account;
+pub mod acme_challenge;
 pub mod address;
 pub mod agent_config;
 pub mod app;

@@ -106,6 +106,11 @@ impl MtaSts {
     }
 }
 
+/// Returns the host that serves the policy of a domain; None where the domain is too long for one.
+pub fn host_of(domain: &DomainName) -> Option<DomainName> {
+    DomainName::kept(&format!("{HOST}{domain}")).ok()
+}
+
 /// Returns the domain whose policy a request asks for, by the host that it names, which may have a
 /// port; None if that host serves no policy.
 pub fn domain_of(host: &str) -> Option<DomainName> {

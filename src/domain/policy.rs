@@ -1,5 +1,6 @@
 //! The inbound policy of an Agent, and the one pure function that applies it.
 
+use super::address::{Address, AddressError};
 use super::clock::Timestamp;
 use super::reason::Reason;
 use super::words::words;
@@ -27,9 +28,31 @@ pub struct Policy {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedSender {
-    pub address: super::address::Address,
+    pub address: Address,
     pub note: Option<String>,
     pub added_at: Timestamp,
+}
+
+/// Why a text cannot be put on an allowlist.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SenderError {
+    #[error(
+        "an allowlist holds exact senders, no patterns, because a pattern would admit everybody \
+         who has a mailbox in that domain: add each address by itself, or set the mode to open and \
+         let your application look at the sender"
+    )]
+    Pattern,
+    #[error(transparent)]
+    Address(#[from] AddressError),
+}
+
+/// Parses a new entry of an allowlist. Mailboxes with `*` exist (RFC 5322 §3.2.3), but whoever writes
+/// one here means a pattern, and would wait in vain for the mail that it matches.
+pub fn new_sender(text: &str) -> Result<Address, SenderError> {
+    if text.contains('*') || text.starts_with('@') {
+        return Err(SenderError::Pattern);
+    }
+    Ok(Address::parse(text)?)
 }
 
 /// The result of authentication, reduced to what the decision needs.

@@ -1,5 +1,7 @@
 //! One request to a stranger, bounded in time, size and addresses.
 
+mod streaming;
+
 use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::net::{IpAddr, SocketAddr};
@@ -17,6 +19,7 @@ use super::error::of_request;
 use super::guard::{Guard, Reach, UrlError};
 use crate::rules::{ForwardRules, TraceRules, WebhookRules};
 
+pub use self::streaming::Streamed;
 pub use super::error::EgressError;
 pub use super::lookup::Lookup;
 
@@ -392,8 +395,8 @@ impl GuardedResolver {
                 return Err(EgressError::Lookup);
             }
             // One forbidden address among good ones is an attack or a mistake: refuse all.
-            if !addresses.iter().all(|address| guard.admits(*address, reach)) {
-                return Err(EgressError::PrivateAddress);
+            if let Some(address) = addresses.iter().find(|one| !guard.admits(**one, reach)) {
+                return Err(EgressError::PrivateAddress { address: *address, reach });
             }
             Ok(addresses)
         }

@@ -2,10 +2,11 @@
 
 use std::error::Error as StdError;
 use std::io;
+use std::net::IpAddr;
 
 use rustls::{AlertDescription, CertificateError, PeerIncompatible};
 
-use super::guard::UrlError;
+use super::guard::{Reach, UrlError};
 
 /// Why a request got no response; customers can read each text and act on it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -14,8 +15,8 @@ pub enum EgressError {
     Url(#[from] UrlError),
     #[error("the host name could not be looked up: check its spelling and its DNS")]
     Lookup,
-    #[error("the host name resolves to an address that is not public")]
-    PrivateAddress,
+    #[error("{}", forbidden(*address, *reach))]
+    PrivateAddress { address: IpAddr, reach: Reach },
     #[error("no connection could be made: check that the receiver runs, and its firewall")]
     Connect,
     #[error("the server's certificate has expired, or is not valid yet: renew it")]
@@ -53,6 +54,20 @@ pub enum EgressError {
     /// The operator's problem at start-up.
     #[error("cannot set up the DNS resolver for webhooks: {0} (/etc/resolv.conf, or --dns)")]
     Resolver(String),
+}
+
+/// Names the address, and the rule that forbids it.
+fn forbidden(address: IpAddr, reach: Reach) -> String {
+    match reach {
+        Reach::Public => format!(
+            "the host name resolves to {address}, which is not public, and which --egress-allow \
+             does not cover"
+        ),
+        Reach::OperatorOnly => format!(
+            "the host name resolves to {address}, which --egress-allow does not cover: plain http \
+             and this port are for its networks only"
+        ),
+    }
 }
 
 impl EgressError {

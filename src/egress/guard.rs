@@ -82,7 +82,9 @@ impl Guard {
         Self { own: own.collect(), ..self }
     }
 
-    /// Parses the URL of a new destination. Every error is safe to show to the customer.
+    /// Parses the URL of a new destination. Every error is safe to show to the customer. With
+    /// allowed networks any name passes, since it may resolve to one of them: see
+    /// [`super::new_urls`].
     pub fn destination(&self, text: &str) -> Result<Url, UrlError> {
         if text.len() > self.max_url_bytes {
             return Err(UrlError::TooLong);
@@ -123,10 +125,21 @@ impl Guard {
             return Ok(reach);
         }
         Err(match reach {
-            Reach::OperatorOnly if url.scheme() == "http" => UrlError::NotHttps,
-            Reach::OperatorOnly => UrlError::Port,
+            Reach::OperatorOnly => beyond_public(url),
             Reach::Public => UrlError::PrivateHost,
         })
+    }
+
+    /// Checks the text of a URL as if the operator had no networks of its own; of an IP address it
+    /// says nothing, because [`Self::reach`] has judged that.
+    pub(super) fn by_public_rule(&self, url: &Url) -> Result<(), UrlError> {
+        match (self.reach(url)?, url.host()) {
+            (Reach::OperatorOnly, _) => Err(beyond_public(url)),
+            (Reach::Public, Some(Host::Domain(name))) if !is_public_name(name) => {
+                Err(UrlError::PrivateHost)
+            }
+            (Reach::Public, _) => Ok(()),
+        }
     }
 
     /// Tells whether a connection to this address may be made.
@@ -147,6 +160,11 @@ impl Guard {
             None => false,
         }
     }
+}
+
+/// The fault, by the public rule, of a URL that only [`Reach::OperatorOnly`] covers.
+fn beyond_public(url: &Url) -> UrlError {
+    if url.scheme() == "http" { UrlError::NotHttps } else { UrlError::Port }
 }
 
 /// Normalizes a host: lower case, no final dot, IPv4-mapped addresses as IPv4.

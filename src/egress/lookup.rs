@@ -83,7 +83,7 @@ impl Lookup {
     }
 
     /// Returns the addresses of one host.
-    pub(super) fn look(&self, host: &str) -> PendingLookup {
+    pub fn look(&self, host: &str) -> PendingLookup {
         (self.0)(host.to_owned())
     }
 }

@@ -1,6 +1,8 @@
-//! Requests that a page of the console makes to the API, in this process. They take the steps of a
-//! request with a key, from the authenticated caller on: so no page has a right of its own, and
-//! input is checked once.
+//! Requests that a page of the console, or a tool of MCP, makes to the API, in this process. They take
+//! the steps of a request with a key, from the authenticated caller on: so no page and no tool has a
+//! right of its own, and input is checked once. [`shapes`] reads the answers.
+
+pub(crate) mod shapes;
 
 use std::fmt;
 use std::net::IpAddr;
@@ -120,13 +122,12 @@ impl InProcess {
     pub(crate) async fn perform(&self, asked: Asked) -> Result<Response, Problem> {
         let operation = OPERATIONS.iter().find(|known| known.id == asked.operation);
         let operation = operation.ok_or_else(|| {
-            Problem::internal(format!("the console asks for {}: no operation", asked.operation))
+            Problem::internal(format!("this process asks for {}: no operation", asked.operation))
         })?;
         let named = names(operation.path).map(str::to_owned).zip(asked.segments);
         let query = Serializer::new(String::new()).extend_pairs(&asked.query).finish();
         let uri = Uri::try_from(format!("{}?{query}", operation.path.replace(['{', '}'], "")));
-        let uri =
-            uri.map_err(|_| Problem::invalid("a field of the form is too long: shorten it"))?;
+        let uri = uri.map_err(|_| Problem::invalid("a field is too long: shorten it"))?;
         let mut request = Request::builder().uri(uri);
         if let Some(name) = &asked.once {
             request = request.header(IDEMPOTENCY_KEY, name);

@@ -16,7 +16,7 @@
 //!   idempotency.
 //! - `routes` has one file per noun: types and words, no decisions. [`table`] is the one table of
 //!   operations.
-//! - `in_process` is how pages of the console make requests.
+//! - `in_process` is how pages of the console and tools of MCP make requests.
 //! - `openapi` describes the table. `public` needs no key. `connection` accepts connections.
 //!   `router` joins these.
 //!

@@ -36,6 +36,11 @@ pub struct Operation {
     pub verb: Verb,
     /// Below [`BASE`].
     pub path: &'static str,
+    /// Another path that leads to it, with the same segments.
+    pub also: Option<&'static str>,
+    /// Its path in the description, one of the two: paths that differ only in the names of their
+    /// segments are identical, and a description must not have both (OpenAPI 3.1, Paths Object).
+    pub described: &'static str,
     pub tag: Tag,
     /// Required rights, and the kind of target.
     pub need: Need,
@@ -65,6 +70,11 @@ impl Operation {
         format!("{} {}", self.verb.as_str(), self.path)
     }
 
+    /// All paths that lead to it.
+    pub fn paths(&self) -> impl Iterator<Item = &'static str> + use<> {
+        [Some(self.path), self.also].into_iter().flatten()
+    }
+
     /// Its query parameters, with those of a signed link if it accepts one.
     pub(super) fn known(&self) -> Vec<&'static str> {
         let signed = self.linked.map(|_| SIGNED);
@@ -87,6 +97,16 @@ impl Operation {
     /// Lets a request give the target under other names.
     pub(super) const fn target(self, target_names: TargetNames) -> Self {
         Self { target_names, ..self }
+    }
+
+    /// Also serves it at this path.
+    pub(super) const fn also(self, path: &'static str) -> Self {
+        Self { also: Some(path), ..self }
+    }
+
+    /// Also serves it at this path, and describes it there.
+    pub(super) const fn described_at(self, path: &'static str) -> Self {
+        Self { also: Some(path), described: path, ..self }
     }
 
     /// Adds errors of the handler.

@@ -215,7 +215,7 @@ impl From<RelayError> for Problem {
             E::Store(error) => return error.into(),
             E::NoWayIn | E::NoUrl | E::Timeout { .. } | E::TooManyCodes { .. } | E::CodeRefuses
             | E::CodeEndsNothing(_) | E::Header(_) | E::Verification(_) => Code::InvalidRequest,
-            E::NoRelay => Code::NotFound,
+            E::NoRelay | E::NoInboundKey => Code::NotFound,
             E::NotOffered(_) | E::Closed { .. } | E::Busy | E::Vault(_) => Code::Conflict,
         };
         Self::new(code, error.to_string())

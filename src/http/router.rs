@@ -20,19 +20,14 @@ use crate::http::public::inbound;
 use crate::http::public::{description, health, metrics, mta_sts, tls_reports};
 use crate::http::state::Http;
 use crate::http::table::OPERATIONS;
+use crate::wire;
 
 /// The router of the API, of the paths without a key (health, the description, the policy of MTA-STS,
-/// reports on TLS, and posts of providers), and of the console.
-pub fn router(http: Arc<Http>, console: Option<Router<Arc<Http>>>) -> Router {
-    let mut paths: BTreeMap<String, MethodRouter<Arc<Http>>> = BTreeMap::new();
-    for operation in OPERATIONS {
-        let shape = shape(operation.path);
-        let methods = paths.remove(&shape).unwrap_or_default();
-        paths.insert(shape, on(methods, operation));
-    }
-    let operations = paths
-        .into_iter()
-        .fold(Router::new(), |router, (path, methods)| router.route(&path, methods));
+/// reports on TLS, and posts of providers), and of the rooms beside it (`console`, `mcp`).
+pub fn router(http: Arc<Http>, beside: Router<Arc<Http>>) -> Router {
+    let operations = served().into_iter().fold(Router::new(), |router, (path, verbs)| {
+        router.route(&path, verbs.into_values().fold(MethodRouter::new(), on))
+    });
     let whole = Router::new()
         .nest(BASE, operations)
         .route("/", get(description::here))
@@ -46,7 +41,7 @@ pub fn router(http: Arc<Http>, console: Option<Router<Arc<Http>>>) -> Router {
         .route(tls_reports::PATH, post(tls_reports::take))
         .route("/inbound/{type}/{key}", post(inbound::post))
         .route("/inbound/{type}/{key}/mime", post(inbound::post));
-    observed(whole.merge(console.unwrap_or_default()), http)
+    observed(whole.merge(beside), http)
 }
 
 /// The router of the listener for Prometheus and for health checks, which is never encrypted.
@@ -60,11 +55,42 @@ pub fn metrics_router(http: Arc<Http>) -> Router {
 
 type PathParams = Result<RawPathParams, RawPathParamsRejection>;
 
-fn on(methods: MethodRouter<Arc<Http>>, operation: &'static Operation) -> MethodRouter<Arc<Http>> {
+/// The operations that share a path and a verb.
+#[derive(Clone, Copy, Default)]
+struct Served {
+    /// Takes the segments that are no id of a message.
+    any: Option<&'static Operation>,
+    /// Takes the id of a message, which is a UUID; a room's id never is.
+    message: Option<&'static Operation>,
+}
+
+/// The operations by shape and verb.
+fn served() -> BTreeMap<String, BTreeMap<&'static str, Served>> {
+    let mut all: BTreeMap<String, BTreeMap<&'static str, Served>> = BTreeMap::new();
+    for operation in OPERATIONS {
+        for path in operation.paths() {
+            let verbs = all.entry(shape(path)).or_default();
+            let served = verbs.entry(operation.verb.as_str()).or_default();
+            let is_of_message = path.contains(MESSAGE);
+            let place = if is_of_message { &mut served.message } else { &mut served.any };
+            *place = Some(operation);
+        }
+    }
+    all
+}
+
+/// The first segment with a name, if it holds the id of a message.
+const MESSAGE: &str = "{messageUuid}";
+
+fn on(methods: MethodRouter<Arc<Http>>, served: Served) -> MethodRouter<Arc<Http>> {
+    let Some(usual) = served.any.or(served.message) else { return methods };
     let perform = move |State(http): State<Arc<Http>>, path: PathParams, request: Request| {
+        let first = path.as_ref().ok().and_then(|path| path.iter().next());
+        let is_uuid = first.is_some_and(|(_, value)| wire::uuid(value).is_some());
+        let operation = served.message.filter(|_| is_uuid).unwrap_or(usual);
         perform::perform(http, operation, path.ok(), request)
     };
-    methods.on(operation.verb.filter(), perform)
+    methods.on(usual.verb.filter(), perform)
 }
 
 /// Adds the parts common to all responses, those for unknown paths and wrong methods included.

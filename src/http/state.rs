@@ -28,7 +28,7 @@ use crate::app::tls_reports::TlsReports;
 use crate::domain::id::Mint;
 use crate::domain::mta_sts::{CertificateFault, MtaSts};
 use crate::domain::repeats::Repeats;
-use crate::egress::guard::Guard;
+use crate::egress::new_urls::NewUrls;
 use crate::http::limits::downloads::Downloads;
 use crate::http::limits::inbound_places::InboundPlaces;
 use crate::http::limits::rates::RateLimits;
@@ -76,7 +76,8 @@ const LOGS: TurnErrors = TurnErrors {
 };
 
 const DOMAIN_CHECKS: TurnErrors = TurnErrors {
-    busy: "another check of a domain with this key is under way: send one at a time",
+    busy: "another check of a domain with this key is under way, or too many of this account: send \
+           one at a time",
     full: "too many domains are being checked",
 };
 
@@ -93,7 +94,7 @@ pub(crate) struct Described {
 #[derive(Debug)]
 pub struct Http {
     pub(crate) use_cases: UseCases,
-    pub(crate) guard: Guard,
+    pub(crate) urls: NewUrls,
     pub(crate) mint: Mint,
     pub(crate) rules: Arc<AccessRules>,
     /// The numbers of the rules that check requests.
@@ -131,10 +132,10 @@ pub struct Http {
 }
 
 impl Http {
-    /// An API over these use cases; `guard` checks the URLs of new webhooks.
+    /// An API over these use cases; `urls` checks the URLs of new webhooks.
     pub fn new(
         use_cases: UseCases,
-        guard: Guard,
+        urls: NewUrls,
         mint: Mint,
         rules: Arc<AccessRules>,
         readiness: Readiness,
@@ -143,7 +144,7 @@ impl Http {
         // Half of the body's time, so that a client that gets a place can still send its body.
         let patience = limits.body() / 2;
         Self {
-            guard,
+            urls,
             mint,
             bounds: Bounds::of(&rules),
             readiness,

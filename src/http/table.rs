@@ -31,6 +31,8 @@ macro_rules! operation {
             id: stringify!($id),
             verb: Verb::$verb,
             path: $path,
+            also: None,
+            described: $path,
             tag: Tag::$tag,
             need: $need,
             fails: &[],
@@ -138,12 +140,13 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(Messaging: getThread = Get "/conversation/{roomId}/{uuid}", READ, conversations::show),
     operation!(Messaging: getThreads = Post "/conversation/batch", READ, conversations::batch),
     operation!(Messaging: listContacts = Get "/contacts", READ, contacts::list),
-    operation!(Messaging: getMessage = Get "/message/{uuid}", READ, messages::show),
+    operation!(Messaging: getMessage = Get "/message/{messageUuid}", READ, messages::show).also("/messages/{messageUuid}"),
     operation!(Messaging: getRawMessage = Get "/messages/{uuid}/raw", READ, messages::raw).fails(&[RangeNotSatisfiable])
         .or_by_link(|visit| Box::pin(messages::raw_by_link(visit))),
     operation!(Messaging: getMedia = Get "/media/{uuid}/{filename}", READ, media::show).fails(&[RangeNotSatisfiable])
         .or_by_link(|visit| Box::pin(media::show_by_link(visit))),
-    operation!(Messaging: eraseMessage = Delete "/messages/{uuid}", WRITE_OWN, erasure::message),
+    operation!(Messaging: eraseMessage = Delete "/messages/{messageUuid}", WRITE_OWN, erasure::message)
+        .described_at("/message/{messageUuid}"),
     operation!(Messaging: eraseContact = Delete "/contacts/{id}", WRITE_PARENT.at_least(Level::OrganizationAdmin).unrestricted(),
         erasure::contact),
     operation!(Messaging: receiveMessage = Post "/agent/receiveMessage", WRITE_OWN.once(), receive_message::receive).fails(&[Conflict]),
@@ -181,6 +184,8 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(Webhooks: getRelay = Get "/webhookRelay/{type}", READ_OWN, webhook_relay::show).fails(&[Conflict]),
     operation!(Webhooks: setRelay = Post "/webhookRelay/{type}", WRITE_OWN.once().with(Feature::Relays), webhook_relay::set),
     operation!(Webhooks: removeRelay = Delete "/webhookRelay/{type}", WRITE_OWN, webhook_relay::remove),
+    operation!(Webhooks: removeInboundKey = Delete "/webhookRelay/{type}/inboundKey", WRITE_OWN,
+        webhook_relay::remove_inbound_key),
     operation!(Webhooks: listEvents = Get "/events", READ, events::list).fails(&[NotFound]),
     operation!(Webhooks: getEventCatalog = Get "/events/catalog", READ, events::catalog),
     // Configurations of Agents.

@@ -224,6 +224,7 @@ impl Metrics {
             }
             None => figures.overdue.reset(),
         }
+        figures.certificates.reset();
         for (listener, until) in &gauges.certificates {
             figures.certificates.with_label_values(&[listener]).set(until.seconds());
         }

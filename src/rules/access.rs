@@ -121,6 +121,11 @@ impl Domains {
     durations! {
         lookup = seconds(lookup_seconds);
     }
+
+    /// Most checks of one account at the same time: some places are left to others.
+    pub const fn checks_of_account(&self) -> usize {
+        self.max_checks.div_ceil(2)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]

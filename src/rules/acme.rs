@@ -1,11 +1,11 @@
 //! `policies/acme.toml`: when a certificate is ordered, and bounds on the requests. The file
 //! explains each number.
 
-use std::time::Duration;
-
 use serde::Deserialize;
 
-use super::{RulesError, within};
+use super::RulesError;
+use super::waits::Waits;
+use crate::domain::retry::Schedule;
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -14,6 +14,7 @@ pub struct AcmeRules {
     pub retries: Retries,
     pub attempt: Attempt,
     pub challenges: Challenges,
+    pub policy_hosts: PolicyHosts,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -22,27 +23,27 @@ pub struct Renewal {
     pub after_percent: u32,
     pub jitter_percent: u32,
     check_seconds: u64,
+    ask_seconds: u64,
+    ask_least_seconds: u64,
 }
 
 impl Renewal {
     durations! {
         check = seconds(check_seconds);
+        /// When the authority is asked for its window again, if it does not say when.
+        ask = seconds(ask_seconds);
+        ask_least = seconds(ask_least_seconds);
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Retries {
-    wait_seconds: Vec<u64>,
-    jitter_percent: u32,
-}
+#[serde(transparent)]
+pub struct Retries(Waits);
 
 impl Retries {
     /// Returns the waits after failures as a schedule, and their number.
-    pub fn schedule(&self) -> (crate::domain::retry::Schedule, u32) {
-        let waits: Vec<_> = self.wait_seconds.iter().copied().map(Duration::from_secs).collect();
-        let number = u32::try_from(waits.len()).unwrap_or(u32::MAX);
-        (crate::domain::retry::Schedule::new(waits, self.jitter_percent), number)
+    pub fn schedule(&self) -> (Schedule, u32) {
+        (self.0.schedule(), u32::try_from(self.0.count()).unwrap_or(u32::MAX))
     }
 }
 
@@ -81,22 +82,31 @@ impl Challenges {
     }
 }
 
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyHosts {
+    pub max_certificates: usize,
+    pub orders_per_hour: usize,
+    pub max_at_once: usize,
+    look_seconds: u64,
+}
+
+impl PolicyHosts {
+    durations! {
+        look = seconds(look_seconds);
+    }
+}
+
 impl AcmeRules {
     pub(super) fn validate(&self) -> Result<(), RulesError> {
-        let file = "acme.toml";
         ranges!("acme.toml", renewal of self.renewal, {
             after_percent: 10..=90;
             jitter_percent: 0..=10;
             check_seconds: 1..=86_400;
+            ask_seconds: 60..=86_400;
+            ask_least_seconds: 1..=86_400;
         })?;
-        let waits = &self.retries.wait_seconds;
-        within(file, "retries.wait_seconds (count)", waits.len(), 1..=100)?;
-        for (index, wait) in waits.iter().enumerate() {
-            within(file, format!("retries.wait_seconds[{index}]"), *wait, 1..=604_800)?;
-        }
-        ranges!("acme.toml", retries of self.retries, {
-            jitter_percent: 0..=100;
-        })?;
+        self.retries.0.validate("acme.toml", "retries", 1..=100, 1..=604_800)?;
         ranges!("acme.toml", attempt of self.attempt, {
             timeout_seconds: 10..=3600;
             patience_seconds: 1..=600;
@@ -109,6 +119,12 @@ impl AcmeRules {
             connection_seconds: 1..=300;
             header_seconds: 1..=self.challenges.connection_seconds;
             max_header_bytes: 8192..=1 << 20;
+        })?;
+        ranges!("acme.toml", policy_hosts of self.policy_hosts, {
+            max_certificates: 1..=100_000;
+            orders_per_hour: 1..=10_000;
+            max_at_once: 1..=100;
+            look_seconds: 1..=86_400;
         })
     }
 }

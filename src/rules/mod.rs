@@ -40,6 +40,7 @@ mod store;
 mod templates;
 mod tls_reports;
 mod traces;
+mod waits;
 mod webhooks;
 
 use std::borrow::Cow;
@@ -144,7 +145,7 @@ impl Rules {
         rules.store.objects.above_bytes = rules.intake.raw.object_above_bytes;
         rules.store.deliveries.breaker = rules.webhooks.breaker.numbers();
         rules.store.deliveries.lease = rules.webhooks.dispatcher.lease();
-        rules.store.deliveries.longest_wait = rules.webhooks.schedule.longest_wait();
+        rules.store.deliveries.longest_wait = seconds(rules.webhooks.retries.longest_seconds());
         rules.validate()?;
         Ok(rules)
     }

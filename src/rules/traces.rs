@@ -1,12 +1,10 @@
 //! `policies/traces.toml`: what waits for the collector of traces, and how it is sent. The file
 //! explains each number.
 
-use std::time::Duration;
-
 use serde::Deserialize;
 
-use super::{RulesError, within};
-use crate::domain::retry::Schedule;
+use super::RulesError;
+use super::waits::Waits;
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -14,7 +12,7 @@ pub struct TraceRules {
     pub queue: Queue,
     pub batch: Batch,
     pub request: Request,
-    pub retries: Retries,
+    pub retries: Waits,
     pub stop: Stop,
 }
 
@@ -54,21 +52,6 @@ impl Request {
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Retries {
-    wait_seconds: Vec<u64>,
-    jitter_percent: u32,
-}
-
-impl Retries {
-    /// Returns the waits before a batch is sent again.
-    pub fn schedule(&self) -> Schedule {
-        let waits = self.wait_seconds.iter().copied().map(Duration::from_secs).collect();
-        Schedule::new(waits, self.jitter_percent)
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Stop {
     flush_seconds: u64,
 }
@@ -81,7 +64,6 @@ impl Stop {
 
 impl TraceRules {
     pub(super) fn validate(&self) -> Result<(), RulesError> {
-        let file = "traces.toml";
         ranges!("traces.toml", queue of self.queue, {
             max_waiting_spans: 1..=1_000_000;
         })?;
@@ -94,14 +76,7 @@ impl TraceRules {
             connect_seconds: 1..=self.request.timeout_seconds;
             max_response_bytes: 1024..=1 << 20;
         })?;
-        let waits = &self.retries.wait_seconds;
-        within(file, "retries.wait_seconds (count)", waits.len(), 0..=20)?;
-        for (index, wait) in waits.iter().enumerate() {
-            within(file, format!("retries.wait_seconds[{index}]"), *wait, 1..=300)?;
-        }
-        ranges!("traces.toml", retries of self.retries, {
-            jitter_percent: 0..=100;
-        })?;
+        self.retries.validate("traces.toml", "retries", 0..=20, 1..=300)?;
         ranges!("traces.toml", stop of self.stop, {
             flush_seconds: 0..=60;
         })

@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{RulesError, wide, within};
+use super::waits::Waits;
+use super::{RulesError, wide};
 use crate::domain::custom_header::HeaderBounds;
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WebhookRules {
-    pub schedule: Schedule,
+    #[serde(rename = "schedule")]
+    pub retries: Waits,
     pub attempt: Attempt,
     pub dispatcher: Dispatcher,
     pub breaker: Breaker,
@@ -19,31 +21,6 @@ pub struct WebhookRules {
     headers: Headers,
     pub rotation: Rotation,
     pub replays: Replays,
-}
-
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Schedule {
-    wait_seconds: Vec<u64>,
-    jitter_percent: u32,
-}
-
-impl Schedule {
-    /// Returns the schedule of retries.
-    pub fn retries(&self) -> crate::domain::retry::Schedule {
-        let waits = self.wait_seconds.iter().copied().map(Duration::from_secs).collect();
-        crate::domain::retry::Schedule::new(waits, self.jitter_percent)
-    }
-
-    /// The longest wait of a delivery for its next attempt.
-    pub fn longest_wait(&self) -> Duration {
-        Duration::from_secs(self.longest_wait_seconds())
-    }
-
-    fn longest_wait_seconds(&self) -> u64 {
-        let longest = self.wait_seconds.iter().copied().max().unwrap_or_default();
-        longest.saturating_mul(u64::from(self.jitter_percent) + 100).div_ceil(100)
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -161,14 +138,7 @@ impl WebhookRules {
     }
 
     pub(super) fn validate(&self) -> Result<(), RulesError> {
-        let (file, waits) = ("webhooks.toml", &self.schedule.wait_seconds);
-        within(file, "schedule.wait_seconds (count)", waits.len(), 1..=100)?;
-        for wait in waits {
-            within(file, "schedule.wait_seconds", *wait, 0..=30 * 86_400)?;
-        }
-        ranges!("webhooks.toml", schedule of self.schedule, {
-            jitter_percent: 0..=100;
-        })?;
+        self.retries.validate("webhooks.toml", "schedule", 1..=100, 0..=30 * 86_400)?;
         ranges!("webhooks.toml", attempt of self.attempt, {
             timeout_seconds: 1..=300;
             connect_timeout_seconds: 1..=60;
@@ -210,7 +180,7 @@ impl WebhookRules {
     }
 
     fn check_breaker(&self) -> Result<(), RulesError> {
-        let longest_wait = self.schedule.longest_wait_seconds().div_ceil(3600).max(1);
+        let longest_wait = self.retries.longest_seconds().div_ceil(3600).max(1);
         ranges!("webhooks.toml", breaker of self.breaker, {
             failures: 1..=10_000;
             rest_seconds: 1..=3600;

@@ -1,9 +1,11 @@
-//! The use cases of the API.
+//! The use cases of the API, and the router with all that stands beside it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::{Stores, authenticator};
+use axum::Router;
+
+use super::{McpTools, Stores, authenticator};
 use crate::app::access::Access;
 use crate::app::agents::Agents;
 use crate::app::apps::Apps;
@@ -23,10 +25,12 @@ use crate::app::system::System;
 use crate::app::tenancy::Tenancy;
 use crate::app::tls_reports::TlsReports;
 use crate::app::vault::Vault;
+use crate::console::{self, Console};
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::Mint;
 use crate::domain::tls_report::ReportAddress;
-use crate::http::UseCases;
+use crate::http::{self, Http, UseCases};
+use crate::mcp;
 use crate::metrics::Metrics;
 use crate::rules::{AccessRules, AppRules, IntakeRules, WebhookRules};
 use crate::store::Store;
@@ -123,4 +127,18 @@ pub(super) fn tenants_authenticator(
     let mut rules = rules.clone();
     rules.authentication.max_offloaded = places;
     authenticator(dns, &rules, hostname).map(Arc::new)
+}
+
+/// The router of the API, with the MCP server and the console. `console` says whether browsers reach
+/// it by https; None for no console.
+pub(super) fn router(api: &Arc<Http>, console: Option<bool>, tools: McpTools) -> Router {
+    let pages = console.map(|secure| console::router(Console::new(Arc::clone(api), secure)));
+    let tools = match tools {
+        McpTools::None => None,
+        McpTools::Reading => Some(mcp::router(Arc::clone(api), false)),
+        McpTools::All => Some(mcp::router(Arc::clone(api), true)),
+    };
+    let rooms = pages.into_iter().chain(tools);
+    let beside = rooms.fold(Router::new(), |all, room| all.merge(room));
+    http::router(Arc::clone(api), beside)
 }

@@ -9,8 +9,9 @@ use reqwest::header::HeaderMap;
 use url::{Host, Url};
 
 use super::FrontEnd;
-use super::sockets::SocketError;
+use super::sockets::{self, SocketError};
 use super::vault::VaultFileError;
+use crate::domain::acme_challenge::AcmeChallenge;
 use crate::domain::address::Address;
 use crate::domain::domain_name::DomainName;
 use crate::domain::mta_sts::MtaSts;
@@ -51,6 +52,8 @@ pub struct Settings {
     pub cors_origin: Vec<String>,
     /// Whether the console is served.
     pub console: bool,
+    /// The tools that the MCP server offers.
+    pub mcp: McpTools,
     pub tls: TlsSettings,
     /// The policy that is served for all domains.
     pub mta_sts: Option<MtaSts>,
@@ -58,6 +61,17 @@ pub struct Settings {
     pub tls_reports: Option<ReportAddress>,
     /// The collector of traces; `None` for no traces.
     pub otlp: Option<OtlpSettings>,
+}
+
+/// The tools of the MCP server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum McpTools {
+    /// There is no MCP server.
+    None,
+    /// Those that only read.
+    Reading,
+    /// Those that change something, too, within the rights of their key.
+    All,
 }
 
 /// A collector of traces.
@@ -74,7 +88,14 @@ impl Settings {
     /// Whether clients reach the API by https, here or at a proxy.
     pub fn is_secure(&self) -> bool {
         let public = self.public_url.as_ref().is_some_and(|url| url.scheme() == "https");
-        self.tls.http.is_some() || public
+        self.tls.serves_https() || public
+    }
+
+    /// The name, the flag and the address of each listener that a start makes.
+    pub fn listeners(&self) -> impl Iterator<Item = (&'static str, &'static str, SocketAddr)> {
+        let acme = self.tls.acme.as_ref().filter(|acme| acme.challenge == AcmeChallenge::Http01);
+        let acme = acme.map(|acme| acme.http);
+        sockets::named([Some(self.smtp), self.tls.smtps, Some(self.http), self.metrics, acme])
     }
 
     /// The hosts under which this gateway is known.
@@ -97,6 +118,13 @@ pub struct TlsSettings {
     pub http: Option<Paths>,
     /// Without one, the API is served by https with the certificate for SMTP.
     pub https_by_acme: bool,
+}
+
+impl TlsSettings {
+    /// Whether the API is served by https here.
+    pub const fn serves_https(&self) -> bool {
+        self.http.is_some() || self.https_by_acme
+    }
 }
 
 #[derive(Debug, thiserror::Error)]

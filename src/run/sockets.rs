@@ -9,9 +9,24 @@ use tokio::net::TcpListener;
 
 use super::RunError;
 
-/// The names of the listeners, as `FileDescriptorName=` of a .socket unit gives them. The API has
-/// one name, with a certificate or without.
-const NAMES: [&str; 5] = ["smtp", "smtps", "http", "metrics", "acme"];
+/// The names of the listeners, as `FileDescriptorName=` of a .socket unit gives them, and the flags
+/// with their addresses. The API has one name, with a certificate or without.
+const LISTENERS: [(&str, &str); 5] = [
+    ("smtp", "--smtp"),
+    ("smtps", "--smtps"),
+    ("http", "--http"),
+    ("metrics", "--metrics"),
+    ("acme", "--acme-http"),
+];
+
+/// Names the addresses of the listeners that there are, given in this order: smtp, smtps, http,
+/// metrics, acme. Each comes with its name and its flag.
+pub(super) fn named(
+    addresses: [Option<SocketAddr>; 5],
+) -> impl Iterator<Item = (&'static str, &'static str, SocketAddr)> {
+    let all = LISTENERS.into_iter().zip(addresses);
+    all.filter_map(|((name, flag), address)| Some((name, flag, address?)))
+}
 
 /// Sockets of a service manager, by the listener whose place each takes.
 #[derive(Debug, Default)]
@@ -22,7 +37,7 @@ pub enum SocketError {
     #[error(
         "the service manager passes a socket with the name {name:?}, which no listener has: write \
          one of {} into FileDescriptorName= of its .socket unit",
-        NAMES.join(", ")
+        LISTENERS.map(|(name, _)| name).join(", ")
     )]
     Unknown { name: String },
     #[error(
@@ -57,7 +72,7 @@ impl Sockets {
     ) -> Result<Self, SocketError> {
         let mut sockets = BTreeMap::new();
         for (name, socket) in passed {
-            let Some(name) = NAMES.into_iter().find(|known| *known == name) else {
+            let Some((name, _)) = LISTENERS.into_iter().find(|(known, _)| *known == name) else {
                 return Err(SocketError::Unknown { name });
             };
             let broken = |source| SocketError::Broken { name, source };
@@ -76,14 +91,15 @@ impl Sockets {
     }
 
     /// Fails if the operator set an address for a listener whose socket was passed on another one.
+    /// `set` are the names, flags and addresses.
     pub fn agree_with(
         &self,
-        set: impl IntoIterator<Item = (&'static str, Option<SocketAddr>)>,
+        set: impl IntoIterator<Item = (&'static str, &'static str, SocketAddr)>,
     ) -> Result<(), SocketError> {
-        for (name, set) in set {
-            let Some((set, passed)) = set.zip(self.address(name)) else { continue };
+        for (name, flag, set) in set {
+            let Some(passed) = self.address(name) else { continue };
             if !is_at(passed, set) {
-                let setting = if name == "acme" { "acme-http" } else { name };
+                let setting = flag.trim_start_matches('-');
                 return Err(SocketError::Elsewhere { setting, set, passed });
             }
         }
@@ -181,7 +197,7 @@ mod tests {
         let passed = open();
         let address = passed.local_addr().unwrap();
         let sockets = Sockets::named([("http".to_owned(), passed)]).unwrap();
-        let set = |text: &str| [("smtp", Some(address)), ("http", text.parse().ok())];
+        let set = |text: &str| named([Some(address), None, text.parse().ok(), None, None]);
         for same in
             ["", &address.to_string(), "127.0.0.1:0", &format!("[::ffff:{}]:0", address.ip())]
         {

@@ -1,25 +1,29 @@
 //! The encrypted addresses and their certificates.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::{RunError, Sockets, TlsSettings};
 use crate::app::doctor::domain_checks::ShownCertificate;
 use crate::app::system::CertificateEnd;
+use crate::domain::acme_challenge::AcmeChallenge::{Http01, TlsAlpn01};
 use crate::domain::clock::Clock;
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::Mint;
-use crate::domain::mta_sts::CertificateFault;
+use crate::domain::mta_sts::{CertificateFault, domain_of};
 use crate::egress::certificate::Certificate;
 use crate::egress::client::{Client, Limits, Lookup, Roots};
 use crate::egress::guard::Guard;
 use crate::rules::{AcmeRules, Rules, TlsRules};
 use crate::shutdown::Shutdown;
-use crate::store::{Location, StorePlace, TLS};
-use crate::tls::acme::Challenge::TlsAlpn01;
-use crate::tls::acme::{self, Acme, Challenges, Unusable};
+use crate::store::{Location, Store, StorePlace, TLS};
+use crate::tls::acme::{self, Acme, Challenges, Domains};
 use crate::tls::self_signed::{self, SelfSignedError};
-use crate::tls::{Acceptor, Certificates, Files, Pair, Paths};
+use crate::tls::{Acceptor, Certificates, Files, Others, Pair, Paths};
+
+/// Domains that are read in one statement.
+const DOMAINS_AT_ONCE: u32 = 500;
 
 pub(super) struct Tls {
     pub(super) smtps: Option<SocketAddr>,
@@ -29,6 +33,8 @@ pub(super) struct Tls {
     certificates: Certificates,
     /// How to read the end of each certificate in use.
     pub(super) ends: Vec<CertificateEnd>,
+    /// The API's, where it comes from files.
+    of_files: Option<Certificates>,
     acme_settings: Option<acme::Settings>,
     challenges: Challenges,
     pub(super) acme: Option<Acme>,
@@ -43,6 +49,7 @@ impl Tls {
         clock: &Clock,
     ) -> Result<Self, RunError> {
         let mut files = Vec::new();
+        let others = Others::default();
         let certificates = match settings.smtp {
             Some(paths) => {
                 let certified = Files::open(paths, Some(hostname), clock.clone()).await?;
@@ -54,15 +61,18 @@ impl Tls {
                 Certificates::new(own, Some(hostname.clone()), clock.clone())
             }
         };
+        let certificates = certificates.beside(&others);
         let starttls = Acceptor::new(&certificates, rules.smtp.deadlines.handshake())?;
         let mut ends = vec![end("smtp", &certificates)];
         let (smtps, acme_settings) = (settings.smtps, settings.acme);
+        let mut of_files = None;
         let of_api = match settings.http {
             Some(paths) => {
                 // The API's host name is not known here.
                 let certified = Files::open(paths, None, clock.clone()).await?;
                 files.push(Arc::clone(&certified));
-                Some(certified.certificates().clone())
+                of_files = Some(certified.certificates().clone().beside(&others));
+                of_files.clone()
             }
             None => settings.https_by_acme.then(|| certificates.clone()),
         };
@@ -77,6 +87,7 @@ impl Tls {
             });
             ends.push(end("https", &of_api));
         }
+        ends.push(("mta-sts", Arc::new(move || others.first_end(true))));
         let acme = None;
         Ok(Self {
             smtps,
@@ -85,6 +96,7 @@ impl Tls {
             files,
             certificates,
             ends,
+            of_files,
             acme_settings,
             challenges,
             acme,
@@ -92,12 +104,13 @@ impl Tls {
     }
 
     /// Installs the stored certificate of the authority, if one is named, and listens for its
-    /// challenges.
+    /// challenges. `domains` is where it reads whose policy hosts need certificates, too.
     pub(super) async fn start_acme(
         &mut self,
         rules: AcmeRules,
         guard: Guard,
         lookup: Lookup,
+        domains: Option<Store>,
         mint: &Mint,
         sockets: &mut Sockets,
     ) -> Result<(), RunError> {
@@ -108,19 +121,22 @@ impl Tls {
             let text = tokio::fs::read(path).await.map_err(|error| fail(Some(error)))?;
             roots = Roots::from_pem(&text).ok_or_else(|| fail(None))?;
         }
-        let client = Client::trusting(guard, Limits::from(&rules), lookup, &roots)?;
+        let client = Client::trusting(guard, Limits::from(&rules), lookup.clone(), &roots)?;
         let listener = match settings.challenge {
-            acme::Challenge::Http01 => Some(sockets.listen("acme", settings.http).await),
+            Http01 => Some(sockets.listen("acme", settings.http).await),
             TlsAlpn01 => None,
         };
-        let challenges = self.challenges.clone();
-        let mut acme =
-            Acme::on(listener, settings, Arc::new(rules), client, challenges, mint.clone());
-        let install = |chain: &[u8], key: &[u8]| {
-            self.certificates.install(chain, key).map_err(Unusable::from)
-        };
-        acme.install_stored(install).await;
-        self.acme = Some(acme);
+        let shown = (self.certificates.clone(), self.challenges.clone());
+        let egress = (client, lookup);
+        let acme = Acme::on(listener, settings, Arc::new(rules), egress, shown, mint.clone()).await;
+        // Without https, somebody else has the certificate of the policy.
+        self.acme = Some(match domains.filter(|_| self.https.is_some()) {
+            Some(store) => {
+                let domains = Domains::by(move || owned_domains(store.clone()));
+                acme.with_policy_hosts(domains, self.of_files.take())
+            }
+            None => acme,
+        });
         Ok(())
     }
 
@@ -142,11 +158,7 @@ impl Tls {
     /// Follows the files, and renews the authority's certificate, until the soft stop.
     pub(super) fn follow(&mut self, rules: &TlsRules, shutdown: &Shutdown) {
         if let Some(acme) = self.acme.take() {
-            let certificates = self.certificates.clone();
-            let install = move |chain: &[u8], key: &[u8]| {
-                certificates.install(chain, key).map_err(Unusable::from)
-            };
-            shutdown.spawn(acme.run(install, shutdown.clone()));
+            acme.run(shutdown);
         }
         for files in &self.files {
             let files = Arc::clone(files);
@@ -158,7 +170,25 @@ impl Tls {
 
 fn end(listener: &'static str, certificates: &Certificates) -> CertificateEnd {
     let certificates = certificates.clone();
-    (listener, Arc::new(move || certificates.current().until()))
+    let first = move || {
+        let own = certificates.current().until();
+        Some(certificates.others().first_end(false).map_or(own, |other| other.min(own)))
+    };
+    (listener, Arc::new(first))
+}
+
+/// Reads all domains of accounts, some at a time.
+async fn owned_domains(
+    store: Store,
+) -> Result<BTreeSet<DomainName>, Box<dyn std::error::Error + Send + Sync>> {
+    let mut all = BTreeSet::new();
+    loop {
+        let some = store.owned_domains(all.last(), DOMAINS_AT_ONCE).await?;
+        if some.is_empty() {
+            return Ok(all);
+        }
+        all.extend(some);
+    }
 }
 
 /// A listener with a certificate, and the certificate that a server of these settings would show;
@@ -175,19 +205,32 @@ pub async fn own_certificates(
         let files = Files::open(paths.clone(), None, clock.clone()).await?;
         Ok::<_, RunError>(files.certificates().current().certificate().clone())
     };
+    // The server gets again what cannot be read.
+    let stored = settings.acme.as_ref().map(acme::stored).transpose();
+    let stored = stored.unwrap_or_default().unwrap_or_default();
     let smtp = match (&settings.smtp, &settings.acme, &place.database) {
         (Some(paths), _, _) => Some(read(paths).await?),
         (None, None, Location::Folder(folder)) => {
             let own = self_signed::load(&folder.join(TLS))?;
             own.map(|pair| pair.certificate().clone())
         }
-        (None, Some(_), _) | (None, None, Location::Postgres(_)) => None,
+        (None, Some(acme), _) => first(&stored, |name| acme.names.first() == Some(name)),
+        (None, None, Location::Postgres(_)) => None,
     };
-    let mut all = vec![("smtp", smtp)];
-    if let Some(paths) = &settings.http {
-        all.push(("https", Some(read(paths).await?)));
-    }
-    Ok(all)
+    let https = match &settings.http {
+        Some(paths) => Some(read(paths).await?),
+        None => smtp.clone(),
+    };
+    let https = settings.serves_https().then_some(("https", https));
+    let of_policies = first(&stored, |name| domain_of(name.as_str()).is_some());
+    let of_policies = of_policies.map(|found| ("mta-sts", Some(found)));
+    Ok([("smtp", smtp)].into_iter().chain(https).chain(of_policies).collect())
+}
+
+/// Returns the certificate that ends first, of those with such names.
+fn first(stored: &[(DomainName, Pair)], of: impl Fn(&DomainName) -> bool) -> Option<Certificate> {
+    let wanted = stored.iter().filter(|(name, _)| of(name)).map(|(_, pair)| pair);
+    wanted.min_by_key(|pair| pair.until()).map(|pair| pair.certificate().clone())
 }
 
 /// Makes the self-signed pair. It is kept with the embedded store. Gateways on PostgreSQL have no

@@ -19,6 +19,7 @@ use super::engine::database::Database;
 use super::engine::error::StoreError;
 use super::engine::group::{Group, Linger};
 use super::engine::location::Location;
+use super::engine::schema::Opening;
 use super::engine::sql::sql;
 use super::engine::trust::Trust;
 use super::events::delivery::attempt_results::AttemptWriter;
@@ -76,7 +77,7 @@ impl Store {
         mint: Mint,
     ) -> Result<Self, StoreError> {
         let patience = rules.connections.acquire();
-        let store = Self::connect(&place.into(), rules, mint, true, patience).await?;
+        let store = Self::connect(&place.into(), rules, mint, Opening::Create, patience).await?;
         store.claim_blobs().await?;
         Ok(store)
     }
@@ -97,18 +98,29 @@ impl Store {
         mint: Mint,
         patience: Duration,
     ) -> Result<Self, StoreError> {
-        Self::connect(&place.into(), rules, mint, false, patience).await
+        Self::connect(&place.into(), rules, mint, Opening::Migrate, patience).await
+    }
+
+    /// Opens an existing store, and changes nothing in it. Fails with `Older` if it would have to be
+    /// migrated.
+    pub async fn open_as_is(
+        place: impl Into<StorePlace>,
+        rules: &StoreRules,
+        mint: Mint,
+    ) -> Result<Self, StoreError> {
+        let patience = rules.connections.acquire();
+        Self::connect(&place.into(), rules, mint, Opening::AsIs, patience).await
     }
 
     async fn connect(
         place: &StorePlace,
         rules: &StoreRules,
         mint: Mint,
-        create: bool,
+        opening: Opening,
         patience: Duration,
     ) -> Result<Self, StoreError> {
         let connections = &rules.connections;
-        let database = Database::open(&place.database, connections, create, patience).await?;
+        let database = Database::open(&place.database, connections, opening, patience).await?;
         // Two writers of SQLite would only wait for each other, and its file does not fall silent.
         let (writers, readers) = match &database {
             Database::Sqlite(_) => (1, 1),

@@ -84,23 +84,6 @@ impl Api {
     }
 }
 
-/// Sends a GET of this path, which needs no key, and waits at most so long. Returns the status and
-/// the body, whatever they are.
-pub async fn ask(
-    server: SocketAddr,
-    path: &str,
-    patience: Duration,
-) -> Result<(u16, Vec<u8>), io::Error> {
-    let request = format!("GET {path} HTTP/1.0\r\nhost: {server}\r\n\r\n");
-    let asking = async { exchange(TcpStream::connect(server).await?, &request).await };
-    let late = |_| io::Error::new(io::ErrorKind::TimedOut, "no answer in time");
-    let answer = timeout(patience, asking).await.map_err(late)??;
-    let (status, body) = parts(&answer).ok_or_else(|| {
-        io::Error::new(io::ErrorKind::InvalidData, "what answers there does not speak plain http")
-    })?;
-    Ok((status, body.to_vec()))
-}
-
 /// Sends a request, and reads the response to the end of the connection.
 pub(super) async fn exchange(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,

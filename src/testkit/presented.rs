@@ -2,7 +2,7 @@
 //! Verifies nothing: it is for those who look, not for those who trust.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -22,6 +22,22 @@ pub enum Opening {
     Clear,
     /// TLS from the first byte on.
     Tls,
+}
+
+impl Opening {
+    pub const fn of(is_encrypted: bool) -> Self {
+        if is_encrypted { Self::Tls } else { Self::Clear }
+    }
+}
+
+/// An address that a client on this machine can connect to.
+pub fn reachable(address: SocketAddr) -> SocketAddr {
+    let host = match address.ip() {
+        IpAddr::V4(host) if host.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(host) if host.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        host => host,
+    };
+    SocketAddr::new(host, address.port())
 }
 
 /// How an SMTP server presents itself.
@@ -80,7 +96,11 @@ pub async fn page(server: SocketAddr, opening: Opening, path: &str) -> io::Resul
             (http_client::exchange(stream, &request).await?, certificate)
         }
     };
-    let (status, body) = http_client::parts(&answer).ok_or(io::ErrorKind::InvalidData)?;
+    let (status, body) = http_client::parts(&answer).ok_or_else(|| {
+        let expected = if opening == Opening::Tls { "https" } else { "plain http" };
+        let detail = format!("what answers there does not speak {expected}");
+        io::Error::new(io::ErrorKind::InvalidData, detail)
+    })?;
     Ok(Page { status, body: body.to_vec(), certificate })
 }
 

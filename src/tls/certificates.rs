@@ -1,4 +1,4 @@
-//! The pair in use, which can be replaced while sessions go on.
+//! The pair in use, which can be replaced while sessions go on, and those for further names.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -9,11 +9,15 @@ use rustls::sign::CertifiedKey;
 use crate::domain::clock::Clock;
 use crate::domain::domain_name::DomainName;
 
+use super::others::Others;
 use super::pair::{Pair, PairError};
 
 /// The pair that new handshakes show. Clones share it; a session keeps the one with which it began.
 #[derive(Clone)]
-pub struct Certificates(Arc<Shared>);
+pub struct Certificates {
+    shared: Arc<Shared>,
+    others: Others,
+}
 
 struct Shared {
     current: RwLock<Pair>,
@@ -26,9 +30,14 @@ impl Certificates {
     /// known.
     pub fn new(first: Pair, host: Option<DomainName>, clock: Clock) -> Self {
         let shared = Shared { current: RwLock::new(first.clone()), host, clock };
-        let certificates = Self(Arc::new(shared));
+        let certificates = Self { shared: Arc::new(shared), others: Others::default() };
         certificates.announce(&first);
         certificates
+    }
+
+    /// Shows these, too: to clients that ask for their names.
+    pub fn beside(self, others: &Others) -> Self {
+        Self { others: others.clone(), ..self }
     }
 
     /// Shows this chain with this key, both PEM, from now on. On failure nothing changes.
@@ -36,22 +45,31 @@ impl Certificates {
     /// An expired certificate, or one for another host, is installed with a warning: senders of
     /// mail do not verify it (RFC 7435), and having none would be worse.
     pub fn install(&self, chain: &[u8], key: &[u8]) -> Result<(), PairError> {
-        let pair = Pair::from_pem(chain, key)?;
-        *self.0.current.write().unwrap_or_else(PoisonError::into_inner) = pair.clone();
-        self.announce(&pair);
+        self.show(Pair::from_pem(chain, key)?);
         Ok(())
     }
 
+    /// Shows this pair from now on.
+    pub(super) fn show(&self, pair: Pair) {
+        *self.shared.current.write().unwrap_or_else(PoisonError::into_inner) = pair.clone();
+        self.announce(&pair);
+    }
+
     pub fn current(&self) -> Pair {
-        self.0.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Pairs for further names.
+    pub const fn others(&self) -> &Others {
+        &self.others
     }
 
     pub fn clock(&self) -> &Clock {
-        &self.0.clock
+        &self.shared.clock
     }
 
     fn announce(&self, pair: &Pair) {
-        let host = self.0.host.as_ref();
+        let host = self.shared.host.as_ref();
         let shown = host.map(tracing::field::display);
         tracing::info!(
             tls.host = shown,
@@ -59,7 +77,7 @@ impl Certificates {
             tls.tlsa = pair.tlsa(),
             "certificate in use"
         );
-        if !pair.is_valid(self.0.clock.now()) {
+        if !pair.is_valid(self.shared.clock.now()) {
             tracing::warn!(
                 tls.host = shown,
                 tls.until = %pair.until(),
@@ -78,9 +96,10 @@ impl Certificates {
 }
 
 impl ResolvesServerCert for Certificates {
-    /// Returns the same pair for every name: one host, one certificate.
-    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.current().certified)
+    /// Returns the pair for the name that the client asks for, else the one of the host.
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let of_name = hello.server_name().and_then(|name| self.others.get(name));
+        Some(of_name.unwrap_or_else(|| self.current().certified))
     }
 }
 

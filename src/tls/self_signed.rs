@@ -45,24 +45,24 @@ pub enum Damage {
 pub fn load_or_make(folder: &Path, host: &DomainName) -> Result<Pair, SelfSignedError> {
     let path = folder.join(FILE);
     let keep = |source| SelfSignedError::Keep { path: path.clone(), source };
-    let damaged = |source| SelfSignedError::Damaged { path: path.clone(), source };
-    let text = match fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+    let (text, pair) = match read(folder)? {
+        Some(read) => read,
+        None => {
             let (_, text) = make(&KeyPair::generate()?, host)?;
             // Another process may make one at the same moment: the first one stays.
             disk::make_folder(folder).map_err(keep)?;
             disk::write_first(&path, text.as_bytes()).map_err(keep)?;
-            fs::read_to_string(&path).map_err(keep)?
+            read(folder)?.ok_or_else(|| keep(io::ErrorKind::NotFound.into()))?
         }
-        Err(error) => return Err(keep(error)),
     };
-    let pair = Pair::from_pem(text.as_bytes(), text.as_bytes());
-    let pair = pair.map_err(|error| damaged(error.into()))?;
     if pair.names(host) {
         return Ok(pair);
     }
-    let key = KeyPair::from_pem(&text).map_err(|error| damaged(error.into()))?;
+    let damaged = |source: rcgen::Error| SelfSignedError::Damaged {
+        path: path.clone(),
+        source: source.into(),
+    };
+    let key = KeyPair::from_pem(&text).map_err(damaged)?;
     let (pair, text) = make(&key, host)?;
     disk::replace(&path, text.as_bytes()).map_err(keep)?;
     Ok(pair)
@@ -70,13 +70,21 @@ pub fn load_or_make(folder: &Path, host: &DomainName) -> Result<Pair, SelfSigned
 
 /// Reads the certificate in `folder`, whatever its name; None before a server has made it.
 pub fn load(folder: &Path) -> Result<Option<Pair>, SelfSignedError> {
+    Ok(read(folder)?.map(|(_, pair)| pair))
+}
+
+/// Reads the file, if there is one, and the certificate in it.
+fn read(folder: &Path) -> Result<Option<(String, Pair)>, SelfSignedError> {
     let path = folder.join(FILE);
-    match fs::read(&path) {
-        Ok(text) => Pair::from_pem(&text, &text)
-            .map(Some)
-            .map_err(|error| SelfSignedError::Damaged { path, source: error.into() }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(SelfSignedError::Read { path, source }),
+    let text = match fs::read(&path) {
+        // Bytes that are no text are neither a key nor a certificate.
+        Ok(octets) => String::from_utf8_lossy(&octets).into_owned(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(SelfSignedError::Read { path, source }),
+    };
+    match Pair::from_pem(text.as_bytes(), text.as_bytes()) {
+        Ok(pair) => Ok(Some((text, pair))),
+        Err(error) => Err(SelfSignedError::Damaged { path, source: error.into() }),
     }
 }
 

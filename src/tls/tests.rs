@@ -172,6 +172,14 @@ fn a_self_signed_pair_is_kept_with_its_key_and_for_its_owner_only() {
     std::fs::write(&path, "no key").unwrap();
     let error = self_signed::load_or_make(&folder, &host()).unwrap_err();
     assert!(error.to_string().contains("self-signed.pem is damaged: remove the file"), "{error}");
+    // A file that cannot be read is not said to be damaged, or not to be written.
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    let read = self_signed::load(&folder).map(drop);
+    let made = self_signed::load_or_make(&folder, &host()).map(drop);
+    for error in [read.unwrap_err(), made.unwrap_err()] {
+        assert_eq!(error.to_string(), format!("cannot read {}", path.display()));
+    }
     assert_ne!(self_signed::make_temporary(&host()).unwrap().tlsa(), first.tlsa());
 }
 

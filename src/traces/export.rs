@@ -151,11 +151,8 @@ impl Exporter {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(error, left_out, "traces were not exported");
             }
-            // The last octets of a UUIDv7 are random; the jitter need not be secret.
-            let [.., high, low] = self.mint.uuid().into_bytes();
-            let luck = u16::from_be_bytes([high, low]);
             let again = error.may_pass().filter(|_| !end.is_cancelled());
-            let wait = again.and_then(|asked| schedule.wait(failures, asked, luck));
+            let wait = again.and_then(|asked| schedule.wait(failures, asked, self.mint.luck()));
             let Some(wait) = wait else { break };
             tokio::select! {
                 () = sleep(wait) => {}

@@ -66,10 +66,6 @@ impl Traces {
         (Self(Some(Arc::new(Shared { sampling, mint, queue, metrics }))), exporter)
     }
 
-    pub const fn is_on(&self) -> bool {
-        self.0.is_some()
-    }
-
     /// Traces a transaction that was answered.
     pub fn transaction(&self, transaction: &Transaction<'_>) {
         let Some(shared) = &self.0 else { return };

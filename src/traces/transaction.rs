@@ -5,28 +5,27 @@
 //! `verify` looks up SPF and the name of the client beside the keys of DKIM, DMARC after them, and
 //! everything else is done one after the other.
 
+use std::cell::LazyCell;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::ids::{SpanId, TraceId};
 use super::span::{Scale, Span, SpanKind, failed, link, nanos, number, span, text, yes};
-use crate::domain::evidence::Step;
+use crate::domain::evidence::{Facts, Step};
 use crate::domain::id::AccountId;
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::ports::{Envelope, IntakeReply};
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Verdict;
-
-/// Steps that `verify` takes beside each other.
-const VERIFIED: &[&str] = &["dkim", "spf", "iprev", "arc", "dmarc", "alignment"];
+use crate::store::Intake;
 
 /// A transaction that was answered.
 #[derive(Debug)]
 pub struct Transaction<'t> {
     pub envelope: &'t Envelope,
     /// One for each recipient, if the message was decided; all of them are stored.
-    pub records: Vec<&'t IntakeRecord>,
+    pub intakes: &'t [Intake],
     pub reply: &'t IntakeReply,
     /// Octets of the message.
     pub size: u64,
@@ -39,7 +38,11 @@ pub struct Transaction<'t> {
 impl Transaction<'_> {
     /// Returns the trace: that of the first recipient's record.
     pub(super) fn trace(&self) -> Option<TraceId> {
-        self.records.first().map(|record| TraceId::of(record.id.0))
+        self.records().next().map(|record| TraceId::of(record.id.0))
+    }
+
+    fn records(&self) -> impl Iterator<Item = &IntakeRecord> {
+        self.intakes.iter().map(|intake| &intake.record)
     }
 
     /// Makes the spans of the traces that `is_sampled` takes. Further recipients have a trace each,
@@ -51,34 +54,37 @@ impl Transaction<'_> {
         is_sampled: impl Fn(TraceId) -> bool,
     ) -> Vec<Span> {
         let mut spans = Vec::new();
-        let others: Vec<_> = self.records.iter().skip(1).copied().collect();
+        let shared = self.records().next().map_or(&[][..], |record| record.evidence.shared());
+        let laid = LazyCell::new(|| laid_out(&timed(shared), scale.nanos(self.began)));
         if is_sampled(first) {
-            spans.extend(self.of_first(first, &others, scale));
+            spans.extend(self.of_first(first, &laid, scale));
         }
-        for record in others {
+        for record in self.records().skip(1) {
             let trace = TraceId::of(record.id.0);
             if is_sampled(trace) {
-                spans.extend(self.of_other(trace, first, record, scale));
+                spans.extend(self.of_other(trace, first, record, laid.1, scale));
             }
         }
         spans
     }
 
-    fn of_first(&self, trace: TraceId, others: &[&IntakeRecord], scale: &Scale) -> Vec<Span> {
+    /// Makes the trace of the first recipient, with the places of the steps that all share.
+    fn of_first(&self, trace: TraceId, (shared, after): &LaidOut, scale: &Scale) -> Vec<Span> {
         let message_ended = scale.nanos(self.began);
         let opened = message_ended.saturating_sub(nanos(self.envelope.open_for));
         let mut root = span(trace, trace.root(), None, self.name(), [opened, scale.end()]);
         root.kind = SpanKind::Server.into();
-        root.links = others.iter().map(|record| link(TraceId::of(record.id.0))).collect();
-        let record = self.records.first().copied();
+        let others = self.records().skip(1);
+        root.links = others.map(|record| link(TraceId::of(record.id.0))).collect();
+        let record = self.records().next();
         self.describe(&mut root, record);
         let mut children = Children { trace, spans: vec![root] };
         if !self.envelope.open_for.is_zero() {
             children.add("receive", [opened, message_ended]);
         }
         if let Some(record) = record {
-            let after = children.add_steps(record.evidence.shared(), message_ended);
-            children.add_steps(record.evidence.own(), after);
+            children.add_steps(record.evidence.shared(), shared);
+            children.add_own(record, *after);
         }
         if let Some(commit) = self.commit {
             children.add("commit", commit.map(|moment| scale.nanos(moment)));
@@ -86,12 +92,13 @@ impl Transaction<'_> {
         children.spans
     }
 
-    /// Makes the trace of a further recipient: what was decided for it alone.
+    /// Makes the trace of a further recipient: what was decided for it alone, from `after` on.
     fn of_other(
         &self,
         trace: TraceId,
         first: TraceId,
         record: &IntakeRecord,
+        after: u64,
         scale: &Scale,
     ) -> Vec<Span> {
         let message_ended = scale.nanos(self.began);
@@ -100,8 +107,7 @@ impl Transaction<'_> {
         root.links = vec![link(first)];
         self.describe(&mut root, Some(record));
         let mut children = Children { trace, spans: vec![root] };
-        let (_, after) = laid_out(&timed(record.evidence.shared()), message_ended);
-        children.add_steps(record.evidence.own(), after);
+        children.add_own(record, after);
         children.spans
     }
 
@@ -146,18 +152,20 @@ impl Children {
         self.spans.last_mut()
     }
 
-    /// Adds spans of steps that begin at `start`. Returns their end.
-    fn add_steps(&mut self, steps: &[Step], start: u64) -> u64 {
-        let (places, end) = laid_out(&timed(steps), start);
+    /// Adds spans of the steps of one recipient, which begin at `start`.
+    fn add_own(&mut self, record: &IntakeRecord, start: u64) {
+        let own = record.evidence.own();
+        self.add_steps(own, &laid_out(&timed(own), start).0);
+    }
+
+    fn add_steps(&mut self, steps: &[Step], places: &[[u64; 2]]) {
         for (step, times) in steps.iter().zip(places) {
-            let name = step.facts.name();
-            let Some(made) = self.add(name, times) else { continue };
-            if name == "relay" {
+            let Some(made) = self.add(step.facts.name(), *times) else { continue };
+            if matches!(step.facts, Facts::Relay(_)) {
                 made.kind = SpanKind::Client.into();
             }
             made.attributes.extend(word(&step.result).map(|word| text("gatepost.result", word)));
         }
-        end
     }
 }
 
@@ -168,37 +176,64 @@ fn word(result: &str) -> Option<&str> {
     is_word.then_some(result)
 }
 
-/// Returns the name of each step, and how long it took in nanoseconds.
-fn timed(steps: &[Step]) -> Vec<(&str, u64)> {
-    let took = |step: &Step| nanos(Duration::from_micros(step.micros));
-    steps.iter().map(|step| (step.facts.name(), took(step))).collect()
+/// When a step runs. All but the last are taken by `verify`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    Dkim,
+    Arc,
+    /// SPF and the name of the client: beside the keys.
+    Beside,
+    Dmarc,
+    Alignment,
+    Alone,
 }
 
-/// Returns begin and end of each step, by its name and time, and the end of all; in nanoseconds.
-fn laid_out(steps: &[(&str, u64)], start: u64) -> (Vec<[u64; 2]>, u64) {
-    let of = |name: &str| steps.iter().find(|step| step.0 == name).map_or(0, |step| step.1);
-    let proven = of("dkim").saturating_add(of("arc"));
-    let beside = proven.max(of("spf")).max(of("iprev"));
-    let judged = beside.saturating_add(of("dmarc"));
+impl Turn {
+    const fn of(facts: &Facts) -> Self {
+        match facts {
+            Facts::Dkim(_) => Self::Dkim,
+            Facts::Arc(_) => Self::Arc,
+            Facts::Spf(_) | Facts::Iprev(_) => Self::Beside,
+            Facts::Dmarc(_) => Self::Dmarc,
+            Facts::Alignment(_) => Self::Alignment,
+            _ => Self::Alone,
+        }
+    }
+}
+
+/// Returns when each step ran, and how long it took in nanoseconds.
+fn timed(steps: &[Step]) -> Vec<(Turn, u64)> {
+    let took = |step: &Step| nanos(Duration::from_micros(step.micros));
+    steps.iter().map(|step| (Turn::of(&step.facts), took(step))).collect()
+}
+
+/// Begin and end of each step, and the end of all; in nanoseconds.
+type LaidOut = (Vec<[u64; 2]>, u64);
+
+fn laid_out(steps: &[(Turn, u64)], start: u64) -> LaidOut {
+    let of = |turn| steps.iter().filter(|step| step.0 == turn).map(|step| step.1).max();
+    let of = |turn| of(turn).unwrap_or(0);
+    let beside = of(Turn::Dkim).saturating_add(of(Turn::Arc)).max(of(Turn::Beside));
+    let judged = beside.saturating_add(of(Turn::Dmarc));
     let (mut now, mut begun) = (start, None);
     let mut places = Vec::with_capacity(steps.len());
-    for (name, took) in steps {
-        if VERIFIED.contains(name) {
-            let first = *begun.get_or_insert(now);
-            let after = match *name {
-                "arc" => of("dkim"),
-                "dmarc" => beside,
-                "alignment" => judged,
-                _ => 0,
-            };
-            let place = first.saturating_add(after);
-            places.push([place, place.saturating_add(*took)]);
-            now = first.saturating_add(judged).saturating_add(of("alignment"));
-        } else {
-            let end = now.saturating_add(*took);
-            places.push([now, end]);
-            now = end;
-        }
+    for (turn, took) in steps {
+        let after = match turn {
+            Turn::Dkim | Turn::Beside => 0,
+            Turn::Arc => of(Turn::Dkim),
+            Turn::Dmarc => beside,
+            Turn::Alignment => judged,
+            Turn::Alone => {
+                let end = now.saturating_add(*took);
+                places.push([now, end]);
+                now = end;
+                continue;
+            }
+        };
+        let first = *begun.get_or_insert(now);
+        let place = first.saturating_add(after);
+        places.push([place, place.saturating_add(*took)]);
+        now = first.saturating_add(judged).saturating_add(of(Turn::Alignment));
     }
     (places, now)
 }
@@ -209,7 +244,7 @@ mod tests {
 
     #[test]
     fn steps_follow_each_other() {
-        let (places, end) = laid_out(&[("scan", 2), ("policy", 3)], 1_000);
+        let (places, end) = laid_out(&[(Turn::Alone, 2), (Turn::Alone, 3)], 1_000);
         assert_eq!(places, [[1_000, 1_002], [1_002, 1_005]]);
         assert_eq!(end, 1_005);
         assert_eq!(laid_out(&[], 7), (Vec::new(), 7));
@@ -219,14 +254,14 @@ mod tests {
     #[test]
     fn steps_of_verify_lie_beside_each_other() {
         let steps = [
-            ("scan", 10),
-            ("dkim", 100),
-            ("alignment", 1),
-            ("spf", 300),
-            ("arc", 50),
-            ("dmarc", 20),
-            ("iprev", 30),
-            ("content", 5),
+            (Turn::Alone, 10),
+            (Turn::Dkim, 100),
+            (Turn::Alignment, 1),
+            (Turn::Beside, 300),
+            (Turn::Arc, 50),
+            (Turn::Dmarc, 20),
+            (Turn::Beside, 30),
+            (Turn::Alone, 5),
         ];
         let (places, end) = laid_out(&steps, 0);
         let expected = [

@@ -2,32 +2,20 @@
 //! message does not come here: its look-ups are evidence.
 
 use std::net::IpAddr;
-use std::time::Duration;
 
 use mail_auth::hickory_resolver::proto::rr::{RData, RecordType};
 use tokio::time::Instant;
 
 use super::answer::{Answer, Outcome};
-use super::{Authenticator, Unanswered, iprev};
-
-/// Whether an address has a name that leads back to it (RFC 8601 §3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reverse {
-    Confirmed,
-    /// No name, or none that leads back.
-    Unconfirmed,
-    /// The DNS did not answer in time.
-    Unknown,
-    /// Not an address of a host on the internet.
-    NotPublic,
-}
+use super::iprev::{self, Reverse};
+use super::{Authenticator, Unanswered};
 
 impl Authenticator {
     /// Returns the TXT records of a name without using the cache, each with its character strings
-    /// joined (RFC 1035 §3.3.14); empty if there are none. Fails if the DNS does not answer within
-    /// `within`.
-    pub async fn texts(&self, name: String, within: Duration) -> Result<Vec<Vec<u8>>, Unanswered> {
-        let answer = self.look_up(name, RecordType::TXT, within).await?;
+    /// joined (RFC 1035 §3.3.14); empty if there are none. Fails if the DNS does not answer by
+    /// `deadline`.
+    pub async fn texts(&self, name: String, deadline: Instant) -> Result<Vec<Vec<u8>>, Unanswered> {
+        let answer = self.look_up(name, RecordType::TXT, deadline).await?;
         Ok(answer.texts().unwrap_or_default())
     }
 
@@ -36,9 +24,9 @@ impl Authenticator {
     pub async fn exchangers(
         &self,
         domain: String,
-        within: Duration,
+        deadline: Instant,
     ) -> Result<Vec<(u16, String)>, Unanswered> {
-        let mut hosts = self.look_up(domain, RecordType::MX, within).await?.hosts();
+        let mut hosts = self.look_up(domain, RecordType::MX, deadline).await?.hosts();
         hosts.sort();
         Ok(hosts)
     }
@@ -47,11 +35,11 @@ impl Authenticator {
     pub async fn addresses(
         &self,
         host: String,
-        within: Duration,
+        deadline: Instant,
     ) -> Result<Vec<IpAddr>, Unanswered> {
         let (old, new) = tokio::join!(
-            self.look_up(host.clone(), RecordType::A, within),
-            self.look_up(host, RecordType::AAAA, within)
+            self.look_up(host.clone(), RecordType::A, deadline),
+            self.look_up(host, RecordType::AAAA, deadline)
         );
         match (old, new) {
             (Ok(old), Ok(new)) => Ok([old.addresses(), new.addresses()].concat()),
@@ -69,9 +57,9 @@ impl Authenticator {
     pub async fn tls_associations(
         &self,
         name: String,
-        within: Duration,
+        deadline: Instant,
     ) -> Result<Vec<String>, Unanswered> {
-        let answer = self.look_up(name, RecordType::TLSA, within).await?;
+        let answer = self.look_up(name, RecordType::TLSA, deadline).await?;
         let found = answer.records(|data| match data {
             RData::TLSA(tlsa) => {
                 let hex = tlsa.cert_data.iter().map(|octet| format!("{octet:02x}"));
@@ -89,24 +77,19 @@ impl Authenticator {
     }
 
     /// Looks up the names of an address, and whether one leads back. Returns it in words, too.
-    pub async fn reverse(&self, address: IpAddr, within: Duration) -> (Reverse, String) {
-        let checked = iprev::check(&self.resolver, address, Instant::now() + within).await;
-        let result = match checked.summary().result.as_ref() {
-            "pass" => Reverse::Confirmed,
-            "permerror" | "fail" => Reverse::Unconfirmed,
-            "none" => Reverse::NotPublic,
-            _ => Reverse::Unknown,
-        };
-        (result, checked.step.detail)
+    pub async fn reverse(&self, address: IpAddr, deadline: Instant) -> (Reverse, String) {
+        let ask = |name, kind| self.resolver.query(name, kind, deadline);
+        let asked = iprev::reverse(address, ask).await;
+        (asked.result, asked.detail)
     }
 
     async fn look_up(
         &self,
         name: String,
         kind: RecordType,
-        within: Duration,
+        deadline: Instant,
     ) -> Result<Answer, Unanswered> {
-        let answer = self.resolver.query(name, kind, Instant::now() + within).await;
+        let answer = self.resolver.query(name, kind, deadline).await;
         match answer.outcome {
             Outcome::Temporary(why) => Err(Unanswered(why)),
             _ => Ok(answer),

@@ -118,28 +118,12 @@ impl Resolver {
 
     /// Queries without the cache, so that records published a moment ago count.
     pub(super) async fn query(&self, name: String, kind: RecordType, deadline: Instant) -> Answer {
-        let Some(mut question) = question(&name) else {
+        let Some(question) = question(&name) else {
             return Answer { name, kind, ttl: None, outcome: Outcome::Unaskable, is_cut: false };
         };
-        question.set_fqdn(true);
         let began = Instant::now();
-        let lookup = self.inner.resolver().lookup(question, kind);
         let mut is_cut = false;
-        let (ttl, outcome) = match tokio::time::timeout_at(deadline, lookup).await {
-            Err(_) => (None, Outcome::Temporary("no answer within the time allowed".into())),
-            Ok(Err(error)) => failure(&error),
-            Ok(Ok(lookup)) => {
-                // The TTL of an alias on the way also applies.
-                let ttl = lookup.answers().iter().map(|record| record.ttl).min();
-                let found = lookup.answers().iter().filter(|record| record.record_type() == kind);
-                let records = bounded(found.map(|record| &record.data), kind, &mut is_cut);
-                if records.is_empty() {
-                    (ttl, Outcome::Nothing(ResponseCode::NoError))
-                } else {
-                    (ttl, Outcome::Records(records))
-                }
-            }
-        };
+        let (ttl, outcome) = look_up(&self.inner, question, kind, deadline, &mut is_cut).await;
         let result = match outcome {
             Outcome::Records(_) => "records",
             Outcome::Nothing(_) => "nothing",
@@ -147,6 +131,33 @@ impl Resolver {
         };
         self.metrics.looked_up(result, began.elapsed());
         Answer { name, kind, ttl, outcome, is_cut }
+    }
+}
+
+/// Asks once. Returns the TTL, too.
+async fn look_up(
+    servers: &MessageAuthenticator,
+    mut question: Name,
+    kind: RecordType,
+    deadline: Instant,
+    is_cut: &mut bool,
+) -> (Option<u32>, Outcome) {
+    question.set_fqdn(true);
+    let lookup = servers.resolver().lookup(question, kind);
+    match tokio::time::timeout_at(deadline, lookup).await {
+        Err(_) => (None, Outcome::Temporary("no answer within the time allowed".into())),
+        Ok(Err(error)) => failure(&error),
+        Ok(Ok(lookup)) => {
+            // The TTL of an alias on the way also applies.
+            let ttl = lookup.answers().iter().map(|record| record.ttl).min();
+            let found = lookup.answers().iter().filter(|record| record.record_type() == kind);
+            let records = bounded(found.map(|record| &record.data), kind, is_cut);
+            if records.is_empty() {
+                (ttl, Outcome::Nothing(ResponseCode::NoError))
+            } else {
+                (ttl, Outcome::Records(records))
+            }
+        }
     }
 }
 
@@ -192,17 +203,27 @@ pub(super) enum Way {
 
 impl LoneServer {
     /// Makes a resolver that asks this server alone, and once.
-    pub(super) fn resolver(
-        &self,
-        way: Way,
-        within: Duration,
-    ) -> Result<MessageAuthenticator, VerifyError> {
+    pub(super) fn resolver(&self, way: Way, within: Duration) -> Result<LoneResolver, VerifyError> {
         let mut server = self.0.clone();
         if way == Way::Udp {
             let is_udp = |one: &ConnectionConfig| matches!(one.protocol, ProtocolConfig::Udp);
             server.connections.retain(is_udp);
         }
-        over(vec![server], (within, 0))
+        Ok(LoneResolver { inner: over(vec![server], (within, 0))?, within })
+    }
+}
+
+/// Asks one server.
+pub(super) struct LoneResolver {
+    inner: MessageAuthenticator,
+    within: Duration,
+}
+
+impl LoneResolver {
+    /// `name` may be the root.
+    pub(super) async fn ask(&self, name: &str, kind: RecordType) -> Outcome {
+        let Ok(name) = Name::from_ascii(name) else { return Outcome::Unaskable };
+        look_up(&self.inner, name, kind, Instant::now() + self.within, &mut false).await.1
     }
 }
 
@@ -282,7 +303,7 @@ fn name_server(address: SocketAddr) -> NameServerConfig {
 }
 
 /// Classifies an error. NXDOMAIN and an empty answer are valid answers; anything else may pass.
-pub(super) fn failure(error: &NetError) -> (Option<u32>, Outcome) {
+fn failure(error: &NetError) -> (Option<u32>, Outcome) {
     match error {
         NetError::Dns(DnsError::NoRecordsFound(found))
             if matches!(found.response_code, ResponseCode::NoError | ResponseCode::NXDomain) =>

@@ -4,10 +4,8 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use mail_auth::MessageAuthenticator;
-use mail_auth::hickory_resolver::proto::op::ResponseCode;
-use mail_auth::hickory_resolver::proto::rr::{Name, RecordType};
-use tokio::time::{Instant, timeout};
+use mail_auth::hickory_resolver::proto::rr::RecordType;
+use tokio::time::Instant;
 
 use super::answer::Outcome;
 use super::resolver::{self, LoneServer, Servers, Way};
@@ -60,7 +58,7 @@ async fn report(one: LoneServer, label: &str, within: Duration) -> ServerReport 
     // Names below `invalid` would be answered by our own resolver (RFC 6761 §6.4).
     let names = [format!("gatepost-{label}.com"), format!("gatepost-{label}.org")];
     let began = Instant::now();
-    let first = ask(&any, &names[0], RecordType::A, within).await;
+    let first = any.ask(&names[0], RecordType::A).await;
     let answered = match &first {
         Outcome::Temporary(why) => Err(Unanswered(why.clone())),
         _ => Ok(began.elapsed()),
@@ -69,9 +67,9 @@ async fn report(one: LoneServer, label: &str, within: Duration) -> ServerReport 
         return ServerReport { server, answered, invented: None, large: LargeAnswers::Unknown };
     }
     let (second, over_udp, over_any) = tokio::join!(
-        ask(&any, &names[1], RecordType::A, within),
-        ask(&udp, ".", RecordType::DNSKEY, within),
-        ask(&any, ".", RecordType::DNSKEY, within),
+        any.ask(&names[1], RecordType::A),
+        udp.ask(".", RecordType::DNSKEY),
+        any.ask(".", RecordType::DNSKEY),
     );
     let [one, other] = names;
     let invented = match (first, second) {
@@ -85,26 +83,4 @@ async fn report(one: LoneServer, label: &str, within: Duration) -> ServerReport 
         _ => LargeAnswers::Unknown,
     };
     ServerReport { server, answered, invented, large }
-}
-
-async fn ask(
-    server: &MessageAuthenticator,
-    name: &str,
-    kind: RecordType,
-    within: Duration,
-) -> Outcome {
-    let Ok(mut name) = Name::from_ascii(name) else { return Outcome::Unaskable };
-    name.set_fqdn(true);
-    match timeout(within, server.resolver().lookup(name, kind)).await {
-        Err(_) => Outcome::Temporary("no answer within the time allowed".into()),
-        Ok(Err(error)) => resolver::failure(&error).1,
-        Ok(Ok(lookup)) => {
-            let found = lookup.answers().iter().filter(|record| record.record_type() == kind);
-            let found: Vec<_> = found.map(|record| record.data.clone()).collect();
-            match found.is_empty() {
-                true => Outcome::Nothing(ResponseCode::NoError),
-                false => Outcome::Records(found),
-            }
-        }
-    }
 }

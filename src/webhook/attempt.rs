@@ -89,9 +89,6 @@ impl Sender {
         sent: Result<Response, EgressError>,
     ) -> (Attempt, Outcome) {
         let id = AttemptId(self.mint.uuid());
-        // The last bytes of a UUIDv7 are random (RFC 9562 §5.7); the jitter need not be secret.
-        let [.., high, low] = id.0.into_bytes();
-        let luck = u16::from_be_bytes([high, low]);
         let (answer, response, error) = match sent {
             Ok(answer) => {
                 // A receiver that echoes its request must not make passwords readable.
@@ -106,8 +103,8 @@ impl Sender {
                 Some(error.to_string()),
             ),
         };
-        let schedule = self.rules.schedule.retries();
-        let now = self.mint.clock().steady();
+        let schedule = self.rules.retries.schedule();
+        let (now, luck) = (self.mint.clock().steady(), self.mint.luck());
         let outcome = outcome::decide(answer, claim.attempts, &schedule, now, luck);
         let latency_ms = u32::try_from(latency.as_millis()).unwrap_or(u32::MAX);
         (Attempt { id, at, latency_ms, status: answer.status, response, error }, outcome)

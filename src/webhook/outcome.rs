@@ -52,7 +52,7 @@ mod tests {
 
     fn outcome(status: Option<u16>, attempts: u32, retry_after: Option<u64>) -> Outcome {
         let retry_after = retry_after.map(Duration::from_secs);
-        let schedule = Rules::defaults().unwrap().webhooks.schedule.retries();
+        let schedule = Rules::defaults().unwrap().webhooks.retries.schedule();
         decide(ReceiverResponse { status, retry_after }, attempts, &schedule, NOW, 0)
     }
 

@@ -4,7 +4,10 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use gatepost::domain::domain_name::DomainName;
+use gatepost::egress::certificate::Certificate;
 use gatepost::store::Location;
+use gatepost::testkit::dns::Zone;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::ParsedCertificate;
 use tempfile::TempDir;
@@ -17,12 +20,12 @@ use crate::support::process::{Server, failing, gatepost};
 use crate::support::site::Site;
 use crate::support::{PATIENCE, http, rules, signed};
 
-/// An operator's waits, as short as they can be: renewal after a tenth of the life, and a second
-/// after each failure.
+/// An operator's waits, as short as they can be: renewal after a tenth of the life, a second after
+/// each failure, and between two looks at the domains.
 const QUICK: (&str, &str) = (
     "acme.toml",
-    "[renewal]\nafter_percent = 10\njitter_percent = 0\ncheck_seconds = 1\n\
-     [retries]\nwait_seconds = [1]\njitter_percent = 0\n",
+    "[renewal]\nafter_percent = 10\njitter_percent = 0\ncheck_seconds = 1\nask_least_seconds = 1\n\
+     [retries]\nwait_seconds = [1]\njitter_percent = 0\n[policy_hosts]\nlook_seconds = 1\n",
 );
 
 /// Seconds that a certificate is valid: renewed by and by, or not during a test.
@@ -103,8 +106,13 @@ impl Surroundings {
 
 /// Where the server waits for the authority to look.
 fn challenges(server: &Server) -> SocketAddr {
-    let (_, address) = server.said.split_once(" acme ").expect("nobody is asked");
-    address.trim().parse().unwrap()
+    told(server, " acme ")
+}
+
+/// The address that the server tells behind this word.
+fn told(server: &Server, word: &str) -> SocketAddr {
+    let (_, address) = server.said.split_once(word).expect("it listens nowhere");
+    address.split_whitespace().next().unwrap().parse().unwrap()
 }
 
 /// Waits for a session by the authority of this root, with another certificate than `before`.
@@ -125,6 +133,12 @@ async fn session_after(server: &Server, root: &str, before: Option<&[u8]>) -> Se
 fn key_of(certificate: &[u8]) -> Vec<u8> {
     let certificate = CertificateDer::from(certificate);
     ParsedCertificate::try_from(&certificate).unwrap().subject_public_key_info().to_vec()
+}
+
+/// Whether a certificate is for this host.
+fn names(certificate: &[u8], host: &str) -> bool {
+    let read = Certificate::read(CertificateDer::from(certificate.to_vec())).unwrap();
+    read.names(&DomainName::parse(host).unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -176,8 +190,8 @@ async fn a_restored_server_has_the_certificate_and_asks_for_nothing() {
     let backup = ["backup", "--data", "store", "--to", "copy", "--json"];
     let copied = gatepost(around.folder.path(), &backup).await;
     let copied: serde_json::Value = serde_json::from_slice(&copied.stdout).unwrap();
-    // Self-signed; the key, the account, the chain, and when the authority was asked.
-    assert_eq!(copied["tls"], 5);
+    // Self-signed; the key, the account, the chain, and when the authority was asked for two things.
+    assert_eq!(copied["tls"], 6);
     assert_eq!(server.terminate().await, 0);
     let (issued, connections) = (pebble.issued(), pebble.door.connections());
     std::fs::remove_dir_all(around.path("store")).unwrap();
@@ -213,59 +227,226 @@ async fn renewals_keep_the_key_and_the_sessions_whatever_the_authority_forgets()
     around.finish(server).await;
 }
 
-/// The certificate that the API shows to a client that offers these protocols; None if it ends the
-/// handshake.
-async fn shown(server: &Server, protocols: &[&str]) -> Option<Vec<u8>> {
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_authority_wants_renewed_is_renewed_at_once_and_named_as_replaced() {
+    let around = Surroundings::build().await;
+    let pebble = Pebble::start(around.site.dns.addr(), LONG).await;
+    let suggesting = pebble.suggest().await;
+    let root = pebble.root().await;
+    let server = around.serve(&pebble).await;
+    let one = session_after(&server, &root, None).await.certificate();
+    // By its life it would be renewed after a tenth of a day.
+    around.logged(&["new certificate by ACME", "acme.by=\"the authority\""]).await;
+    let overdue = suggesting.call_back();
+    assert_eq!((overdue.len(), suggesting.replaced().len()), (1, 0));
+    let two = session_after(&server, &root, Some(&one)).await.certificate();
+    assert_eq!((suggesting.replaced(), pebble.issued()), (overdue, 2));
+    assert_eq!(key_of(&two), key_of(&one));
+    around.finish(server).await;
+}
+
+/// The certificate that the API shows to a client that asks for this name and offers these protocols;
+/// None if it ends the handshake.
+async fn shown(server: &Server, name: &'static str, protocols: &[&str]) -> Option<Vec<u8>> {
     let stream = TcpStream::connect(server.http).await.unwrap();
-    let name = ServerName::try_from(HOST).unwrap();
+    let name = ServerName::try_from(name).unwrap();
     let session = offering(protocols).connect(name, stream).await.ok()?;
     Some(session.get_ref().1.peer_certificates().unwrap()[0].to_vec())
 }
 
-/// One certificate for mail, for the API and for the policy of a domain, without port 80.
+/// Waits until the API shows another certificate for `name` than `before`.
+async fn shown_after(server: &Server, name: &'static str, before: &[u8]) -> Vec<u8> {
+    let waiting = async {
+        loop {
+            if let Some(now) = shown(server, name, &[]).await.filter(|now| now != before) {
+                return now;
+            }
+        }
+    };
+    timeout(PATIENCE, waiting).await.expect("no other certificate is shown")
+}
+
+/// The host of the policy of the organization's domain.
+const POLICY: &str = "mta-sts.agents.example";
+
+impl Surroundings {
+    /// The flags of a server whose API has https and answers the authority, and which serves policies.
+    fn https(&self, pebble: &Pebble) -> Vec<String> {
+        let (url, root, policies) = (pebble.url(), pebble.ca_file(), self.path("policies"));
+        let arguments = [
+            ["--acme-directory", &url],
+            ["--acme-ca-file", root.to_str().unwrap()],
+            ["--acme-challenge", "tls-alpn-01"],
+            ["--mta-sts", "enforce"],
+            ["--policies", policies.to_str().unwrap()],
+        ];
+        let flags = ["--acme-agree-tos", "--acme-https"];
+        [arguments.as_flattened(), &flags].concat().into_iter().map(str::to_owned).collect()
+    }
+
+    /// Starts such a server.
+    async fn serve_policies(&self, pebble: &Pebble, more: &[&str]) -> Server {
+        let own = self.https(pebble);
+        let own: Vec<&str> = own.iter().map(String::as_str).collect();
+        let arguments = [&own[..], &["--metrics", "127.0.0.1:0"], more].concat();
+        let (data, log) = (self.path("store"), self.path("log"));
+        let dns = self.site.dns.addr();
+        let server = Server::start_logging(&data, dns, &arguments, &log).await;
+        pebble.port_443.lead_to(server.http);
+        server
+    }
+
+    /// Lets this name lead to this machine.
+    fn lead_here(&self, name: &str) {
+        self.site.dns.change(|zone| zone.insert(name, "A", "NOERROR", "127.0.0.1")).unwrap();
+    }
+}
+
+/// A certificate for mail and the API and one for the policy of a domain, without port 80.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_listener_of_the_api_answers_the_authority_and_gets_its_certificate() {
-    const POLICY: &str = "mta-sts.agents.example";
+async fn the_listener_of_the_api_answers_the_authority_and_gets_its_certificates() {
     let around = Surroundings::build().await;
-    around.site.dns.change(|zone| zone.insert(POLICY, "A", "NOERROR", "127.0.0.1")).unwrap();
-    let pebble = Pebble::closed(around.site.dns.addr(), LONG).await;
-    let (url, root, policies) = (pebble.url(), pebble.ca_file(), around.path("policies"));
-    let arguments = [
-        ["--acme-directory", &url],
-        ["--acme-ca-file", root.to_str().unwrap()],
-        ["--acme-challenge", "tls-alpn-01"],
-        ["--acme-names", POLICY],
-        ["--mta-sts", "enforce"],
-        ["--policies", policies.to_str().unwrap()],
-    ];
-    let arguments = [arguments.as_flattened(), &["--acme-agree-tos", "--acme-https"]].concat();
-    let (data, log) = (around.path("store"), around.path("log"));
-    let server = Server::start_logging(&data, around.site.dns.addr(), &arguments, &log).await;
+    around.lead_here(POLICY);
+    let mut pebble = Pebble::closed(around.site.dns.addr(), LONG).await;
+    let server = around.serve_policies(&pebble, &[]).await;
     assert!(server.said.contains(" https ") && !server.said.contains(" acme "), "{}", server.said);
     // Until then the API has the self-signed one, and no answer for who asks for one.
-    let own = shown(&server, &["http/1.1"]).await.unwrap();
-    assert_eq!(shown(&server, &[]).await.as_ref(), Some(&own));
-    assert_eq!(shown(&server, &["acme-tls/1"]).await, None);
+    let own = shown(&server, HOST, &["http/1.1"]).await.unwrap();
+    assert_eq!(shown(&server, POLICY, &[]).await.as_ref(), Some(&own));
+    assert_eq!(shown(&server, HOST, &["acme-tls/1"]).await, None);
 
-    let mut pebble = pebble;
-    pebble.port_443.lead_to(server.http);
     pebble.open().await;
     let root = pebble.root().await;
     let session = session_after(&server, &root, None).await;
-    assert_eq!(shown(&server, &["http/1.1"]).await.unwrap(), session.certificate());
-    assert_eq!(shown(&server, &["acme-tls/1"]).await, None);
-    assert_eq!((pebble.issued(), pebble.port_80.connections()), (1, 0));
-    assert!(pebble.port_443.connections() >= 2, "each name is looked at");
+    assert_eq!(shown(&server, HOST, &["http/1.1"]).await.unwrap(), session.certificate());
+    assert_eq!(shown(&server, HOST, &["acme-tls/1"]).await, None);
+    around.logged(&["new certificate by ACME", POLICY]).await;
+    assert_ne!(shown(&server, POLICY, &[]).await.unwrap(), session.certificate());
+    assert_eq!((pebble.issued(), pebble.port_80.connections()), (2, 0));
     let trusted = reqwest::Certificate::from_pem(root.as_bytes()).unwrap();
     let client = reqwest::Client::builder().tls_certs_only([trusted]);
-    let client = client.resolve(HOST, server.http).resolve(POLICY, server.http).build().unwrap();
+    let client = client.resolve(HOST, server.http).resolve(POLICY, server.http);
+    let client = client.redirect(reqwest::redirect::Policy::none()).build().unwrap();
     let get = async |url: String| http::read("GET", client.get(url).send().await.unwrap()).await;
     let port = server.http.port();
     assert_eq!(get(format!("https://{HOST}:{port}/healthz")).await.status, 200);
     let policy = get(format!("https://{POLICY}:{port}/.well-known/mta-sts.txt")).await;
     let text = "version: STSv1\r\nmode: enforce\r\nmx: mx.agents.example\r\nmax_age: 604800\r\n";
     assert_eq!((policy.status.as_u16(), policy.text().as_str()), (200, text));
+    depend_on_https(&around, &server, &client, &around.https(&pebble)).await;
+    let metrics = get(format!("http://{}/metrics", told(&server, " metrics "))).await.text();
+    let end = "gatepost_certificate_end_seconds{listener=\"mta-sts\"} ";
+    assert!(metrics.contains(end) && !metrics.contains("agents.example"), "{metrics}");
     drop(session);
+    around.finish(server).await;
+}
+
+/// The cookie of the console, the doctor, the health and the links know of the authority's https.
+async fn depend_on_https(
+    around: &Surroundings,
+    server: &Server,
+    client: &reqwest::Client,
+    arguments: &[String],
+) {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let port = server.http.port();
+    let entering = client.post(format!("https://{HOST}:{port}/console/sign-in"));
+    let entering = entering.header("content-type", "application/x-www-form-urlencoded");
+    let entering = entering.body(format!("key={}", around.site.key));
+    let entered = http::read("POST", entering.send().await.unwrap()).await;
+    let cookie = entered.headers["set-cookie"].to_str().unwrap();
+    assert!(cookie.starts_with("__Host-") && cookie.contains("; Secure"));
+    let (dns, smtp) = (around.site.dns.addr().to_string(), server.smtp.to_string());
+    let (data, api) = (around.path("store").display().to_string(), server.http.to_string());
+    let own = ["doctor", "--json", "--data", &data, "--hostname", HOST, "--dns", &dns];
+    let own = [&own[..], &["--smtp", &smtp, "--http", &api], &arguments].concat();
+    let said = gatepost(around.folder.path(), &own).await;
+    let said: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap();
+    let rows = said["checks"].as_array().unwrap();
+    let row = |kind: &str, about: &str| {
+        let about = |row: &&serde_json::Value| row["about"].as_str().unwrap().starts_with(about);
+        rows.iter()
+            .filter(|row| row["check"] == kind)
+            .find(about)
+            .unwrap_or_else(|| panic!("{said:#}"))
+    };
+    assert_eq!(row("port", "--http")["detail"], "this server answers there");
+    // The authority's lasts a day, the self-signed one for years.
+    let detail = row("certificate", "https")["detail"].as_str().unwrap();
+    assert!(detail.starts_with("the certificate expires on 20"), "{detail}");
+    assert_eq!(row("certificate", "mta-sts")["result"], "warning");
+    assert!(rows.iter().all(|row| !row["about"].as_str().unwrap().starts_with("--acme-http")));
+    let own = ["health", "--http", &api, "--acme-https"];
+    let said = gatepost(around.folder.path(), &own).await;
+    assert_eq!((said.status.code(), said.stdout.as_slice()), (Some(0), &b"ready\n"[..]));
+    std::fs::write(around.path("https.toml"), "[acme]\nhttps = true\n").unwrap();
+    let link = ["console", "link", "1", "--data", &data, "--config", "https.toml"];
+    let link = gatepost(around.folder.path(), &link).await;
+    assert!(link.stdout.starts_with(b"https://127.0.0.1:8080/console/open?"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_the_authority_does_not_find_holds_up_no_other() {
+    let around = Surroundings::build().await;
+    around.lead_here(POLICY);
+    let pebble = Pebble::start(around.site.dns.addr(), SHORT).await;
+    let lost = ["--acme-names", "lost.agents.example"];
+    let server = around.serve_policies(&pebble, &lost).await;
+    let root = pebble.root().await;
+    around.logged(&["could not verify lost.agents.example"]).await;
+    let one = session_after(&server, &root, None).await.certificate();
+    around.logged(&["new certificate by ACME", POLICY]).await;
+    let policy = shown(&server, POLICY, &[]).await.unwrap();
+    // Both are renewed, whatever becomes of the third.
+    session_after(&server, &root, Some(&one)).await;
+    shown_after(&server, POLICY, &policy).await;
+    assert!(shown(&server, "lost.agents.example", &[]).await.is_some());
+    around.finish(server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_domain_gets_its_certificate_when_it_is_proven_and_leads_here_and_loses_it_with_itself() {
+    const HOST_OF_NEW: &str = "mta-sts.new.example";
+    let around = Surroundings::build().await;
+    let pebble = Pebble::start(around.site.dns.addr(), SHORT).await;
+    let server = around.serve_policies(&pebble, &[]).await;
+    let root = pebble.root().await;
+    let own = session_after(&server, &root, None).await.certificate();
+    let account = around.site.house.organization.id.to_string();
+    let domain = async |does: &str| {
+        let arguments = ["domain", does, "new.example", &account, "--data", "store"];
+        let told = gatepost(around.folder.path(), &arguments).await;
+        assert!(told.status.success(), "{told:?}");
+    };
+    // At another gateway, too.
+    for address in ["127.0.0.1", "192.0.2.1"] {
+        let add = |zone: &mut Zone| zone.insert(HOST_OF_NEW, "A", "NOERROR", address);
+        around.site.dns.change(add).unwrap();
+    }
+    domain("add").await;
+    around.logged(&["not all addresses of this name", HOST_OF_NEW]).await;
+    around.site.dns.change(|zone| zone.remove(HOST_OF_NEW, "A")).unwrap();
+    around.site.dns.change(|zone| zone.insert(HOST_OF_NEW, "CNAME", "NOERROR", HOST)).unwrap();
+    around.logged(&["new certificate by ACME", HOST_OF_NEW]).await;
+    let stored = around.path("store/tls/acme");
+    let directory = std::fs::read_dir(&stored).unwrap().map(|entry| entry.unwrap().path());
+    let directory = directory.into_iter().find(|path| path.is_dir()).unwrap();
+    assert!(directory.join(HOST_OF_NEW).join("chain.pem").exists());
+    assert!(names(&shown(&server, HOST_OF_NEW, &[]).await.unwrap(), HOST_OF_NEW));
+
+    domain("remove").await;
+    around.logged(&["no certificate is needed for this name any more", HOST_OF_NEW]).await;
+    let gone = async {
+        while directory.join(HOST_OF_NEW).exists() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, gone).await.expect("its files are left");
+    // The host's is renewed, and no other.
+    let two = session_after(&server, &root, Some(&own)).await.certificate();
+    let renewed = shown_after(&server, HOST, &two).await;
+    assert!(renewed != own && !directory.join(HOST_OF_NEW).exists());
+    assert!(names(&shown(&server, HOST_OF_NEW, &[]).await.unwrap(), HOST));
     around.finish(server).await;
 }
 

@@ -302,6 +302,7 @@ async fn mistakes_are_said_plainly() {
             "not a key id; list them with `gatepost key list ID`",
         ),
         (vec!["policy", "allow", "1", "A <a@b.example>"], 2, "letters"),
+        (vec!["policy", "allow", "1", "*@boss.example"], 2, "exact senders, no patterns, because"),
         (vec!["init", "--name", ""], 1, "a name must have 1 to"),
     ] {
         let output = gatepost(here, &arguments).await;

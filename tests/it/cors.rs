@@ -35,7 +35,7 @@ async fn pages_of_origins_that_are_named_may_call() {
     assert_eq!((preflight.status().as_u16(), allowed(&preflight)), (200, Some(OURS)));
     let header = |name: &str| preflight.headers()[name].to_str().unwrap().to_ascii_lowercase();
     assert_eq!(header("access-control-allow-methods"), "get,post,put,delete");
-    assert_eq!(header("access-control-allow-headers"), "*");
+    assert_eq!(header("access-control-allow-headers"), "*,authorization");
     assert_eq!(header("access-control-max-age"), "600");
     assert!(header("vary").contains("origin"));
     assert!(!preflight.headers().contains_key("access-control-allow-credentials"));

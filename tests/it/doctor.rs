@@ -10,13 +10,15 @@ use std::time::{Duration, SystemTime};
 use gatepost::store::Location;
 use gatepost::testkit::receiver::Reply;
 use serde_json::Value;
-use sqlx::{AssertSqlSafe, Connection as _, Executor as _};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 
 use crate::support::authority::Authority;
 use crate::support::bucket::Bucket;
+use crate::support::ports::free_port;
 use crate::support::process::{Server, gatepost};
 use crate::support::site::Site;
 use crate::support::sources::read;
@@ -205,8 +207,8 @@ async fn resolvers_that_lie_or_are_silent_are_told() {
         said.expect(resolver, "failure", &["it has an address for", &end]);
         ward.publish(&wildcard, "A", &[]);
     }
-    // A port that nobody listens on any more.
-    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
+    // A port that nobody listens on.
+    let gone = format!("127.0.0.1:{}", free_port());
     let arguments = ["--data", &ward.data(), "--dns", &gone, "--smtp", "127.0.0.1:0"];
     let arguments = [&arguments[..], &["--http", "127.0.0.1:0", "--hostname", HOST]].concat();
     let said = doctor(ward.folder.path(), &arguments).await;
@@ -232,7 +234,7 @@ async fn before_the_first_start_it_says_what_a_start_will_find() {
             let _said = stream.write_all(b"220 other.example ESMTP Sendmail\r\n").await;
         }
     });
-    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
+    let free = format!("127.0.0.1:{}", free_port());
     let own = ["--data", &data, "--hostname", HOST, "--dns", &dns];
     let run = async |more: &[&str]| doctor(ward.folder.path(), &[&own, more].concat()).await;
     let said = run(&["--smtp", &address, "--http", &free]).await;
@@ -338,6 +340,19 @@ async fn settings_that_cannot_be_read_end_it_before_it_begins() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.contains("ok       originals    ") && text.contains(" 0 failures"), "{text}");
+    // A store of an older version is told of, and not migrated.
+    let database = Path::new(&data).join("gatepost.db");
+    let mut database = SqliteConnectOptions::new().filename(database).connect().await.unwrap();
+    let newest = "(SELECT MAX(version) FROM _sqlx_migrations)";
+    let older = format!("DELETE FROM _sqlx_migrations WHERE version = {newest}");
+    database.execute(AssertSqlSafe(older)).await.unwrap();
+    database.close().await.unwrap();
+    fs::write(ward.folder.path().join("own.toml"), "no-console = true\n").unwrap();
+    let named = [&own[..], &["--data", &data, "--config", "own.toml"]].concat();
+    let said = doctor(ward.folder.path(), &named).await;
+    let words = ["the schema of an older gatepost", "gatepost migrate"];
+    said.expect(("database", "store"), "warning", &words);
+    said.expect(("settings", "own.toml"), "ok", &["can be read"]);
     ward.site.finish().await;
 }
 

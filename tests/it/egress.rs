@@ -199,7 +199,9 @@ async fn a_spelling_of_a_private_host_in_the_store_is_never_dialled() {
             Some("not a URL") if error.contains("could not read") => "could not read",
             Some("not a URL") => "not public",
             Some(fault) => fault,
-            None => "resolves to an address that is not public",
+            None => {
+                "resolves to 127.0.0.1, which is not public, and which --egress-allow does not cover"
+            }
         };
         assert!(error.contains(expected), "{}: {error}", spelling.url);
     }

@@ -7,7 +7,9 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use gatepost::store::Location;
+use gatepost::rules::Rules;
+use gatepost::run;
+use gatepost::store::{Location, Store, StoreError};
 use serde_json::Value;
 use sqlx::Executor as _;
 use tempfile::TempDir;
@@ -120,6 +122,28 @@ async fn each_server_that_cannot_be_written_to_is_named_without_the_password() {
         assert!(said.contains(&words), "{words}: {said}");
     }
     assert!(!said.contains("hush"), "{said}");
+}
+
+/// Alone in its URL, so that no other server is looked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_alone_is_read_only() {
+    let pair = block_in_place(Pair::start);
+    let location = |place| Location::parse(None, Some(&pair.url_of(place))).unwrap();
+    let (rules, mint) = (Rules::defaults().unwrap().store, run::system_mint());
+    let made = Store::create(&location(0), &rules, mint.clone()).await.unwrap();
+    made.close().await;
+    let opened = async {
+        loop {
+            // It hears of the store by and by.
+            if let Ok(store) = Store::open(&location(1), &rules, mint.clone()).await {
+                return store;
+            }
+        }
+    };
+    let store = timeout(PATIENCE, opened).await.unwrap();
+    let refused = store.check_writable().await.unwrap_err();
+    assert!(matches!(refused, StoreError::ReadOnly(_)), "{refused:?}");
+    store.close().await;
 }
 
 /// Behind the proxy of `ops/haproxy.cfg`.

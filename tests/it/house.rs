@@ -53,15 +53,19 @@ fn arrows() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         ("verify", rooms(&["domain", "rules", "mail", "metrics"])),
         ("store", rooms(&["disk", "domain", "metrics", "rules", "wire"])),
         ("egress", rooms(&["domain", "rules"])),
-        ("traces", rooms(&["domain", "rules", "metrics", "egress"])),
+        ("traces", rooms(&["domain", "rules", "metrics", "store", "egress"])),
         ("app", up_to(&[])),
         ("tls", rooms(&["disk", "domain", "rules", "egress", "shutdown"])),
         ("smtp", rooms(&["domain", "rules", "shutdown", "telemetry", "tls"])),
         ("webhook", up_to(&["app", "shutdown"])),
         ("http", up_to(&["app", "webhook", "shutdown", "tls"])),
         ("console", rooms(&["domain", "app", "http"])),
+        ("mcp", rooms(&["domain", "wire", "app", "http"])),
         ("testkit", rooms(&["domain", "app", "shutdown"])),
-        ("run", up_to(&["app", "console", "disk", "webhook", "http", "smtp", "shutdown", "tls"])),
+        (
+            "run",
+            up_to(&["app", "console", "disk", "mcp", "webhook", "http", "smtp", "shutdown", "tls"]),
+        ),
         (
             "cli",
             up_to(&["app", "config", "disk", "run", "shutdown", "telemetry", "testkit", "tls"]),
@@ -175,6 +179,7 @@ const FOLDERS_OF_THE_API: Folders = &[
         "table.rs",
         &["error.rs", "verb.rs", "tag.rs", "request", "typed", "operation.rs", "passage", "routes"],
     ),
+    ("in_process", &[]),
     (
         "in_process.rs",
         &[

@@ -18,6 +18,16 @@ const MADE: &str = "<!-- Made by tests/it/limits_page.rs: GATEPOST_BLESS=1 write
 
 const FILE: &str = "fixtures/limits.toml";
 
+/// The settings that are numbers, whose defaults stand behind `#` in the file that explains them.
+fn settings() -> (String, Table) {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/config/gatepost.toml");
+    let text = std::fs::read_to_string(path).unwrap();
+    let read =
+        text.lines().filter_map(|line| toml::from_str::<Table>(line.strip_prefix('#')?).ok());
+    let table = read.flatten().collect::<Table>();
+    ("settings".to_owned(), Table::from_iter([("serve".to_owned(), Value::Table(table))]))
+}
+
 /// The rule files by their names, without their cases.
 fn rules() -> Vec<(String, Table)> {
     let named = files("policies", "toml").into_iter().filter_map(|(path, text)| {
@@ -73,7 +83,7 @@ fn the_book_shows_every_limit_and_how_it_is_noticed() {
          rules](../deploy.md#settings-and-rules) says how to change one. [Sizing](../sizing.md) says what to \
          expect of a machine.\n"
     );
-    for (stem, rules) in rules() {
+    for (stem, rules) in [settings()].into_iter().chain(rules()) {
         let sections = rules.iter().filter(|(_, table)| !numbers(table).is_empty());
         let mut is_first = true;
         for (section, table) in sections {
@@ -92,7 +102,8 @@ fn the_book_shows_every_limit_and_how_it_is_noticed() {
                 continue;
             }
             if std::mem::take(&mut is_first) {
-                write!(page, "\n## [{stem}.toml]({stem}.md)\n").unwrap();
+                let name = if stem == "settings" { "Settings" } else { &*format!("{stem}.toml") };
+                write!(page, "\n## [{name}]({stem}.md)\n").unwrap();
             }
             write!(page, "\n`[{section}]`\n\n| limit | default | when it is reached |\n").unwrap();
             write!(page, "|---|---|---|\n{rows}").unwrap();

@@ -6,6 +6,7 @@ use gatepost::testkit::receiver::Reply;
 use gatepost::testkit::smtp_client::{Transaction, deliver};
 use serde_json::{Value, json};
 
+use crate::support::mcp::Mcp;
 use crate::support::process::{Server, failing};
 use crate::support::site::Site;
 use crate::support::{PATIENCE, signed};
@@ -65,6 +66,38 @@ async fn messages_attempts_start_and_end_have_a_line_each() {
     assert_eq!(lines(&log, "gatepost has stopped").len(), 1);
     for canary in ["canary", &site.key, &site.secret] {
         assert!(!log.contains(canary), "{canary} is in the log");
+    }
+    site.finish().await;
+}
+
+/// The SDK of MCP would log each request, with what it asks for, and each answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_filter_brings_what_tools_are_asked_for_into_the_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("store");
+    let site = Site::build(&Location::Folder(data.clone()), &all_rules(None).unwrap()).await;
+    site.leave_store().await;
+    let log = folder.path().join("log");
+    let modules =
+        ["", "::service", "::handler::server", "::transport::streamable_http_server::tower"];
+    let filter = modules.map(|module| format!("rmcp{module}=trace")).join(",");
+    let arguments = ["--log-filter", &format!("gatepost=info,{filter}")];
+    let server = Server::start_logging(&data, site.dns.addr(), &arguments, &log).await;
+    let to = [TO.to_owned()];
+    let raw = signed("canary-subject");
+    let from = "alice@good.example";
+    let sent = Transaction { helo: "client.example", from, to: &to, raw: &raw };
+    assert!(deliver(server.smtp, &sent).await.unwrap().accepted());
+    let mcp = Mcp::of(server.http, &site.key);
+    mcp.done("search_messages", json!({ "query": "canary-query" })).await;
+    let shown = mcp.done("recent_messages", json!({})).await;
+    assert!(shown.to_string().contains("canary-subject"));
+    mcp.failed("read_message", json!({ "uuid": "canary-uuid" })).await;
+    assert_eq!(server.terminate().await, 0);
+    let log = std::fs::read_to_string(log).unwrap();
+    assert!(log.contains("/mcp"), "{log}");
+    for canary in ["canary", "rmcp", &site.key] {
+        assert!(!log.contains(canary), "{canary} is in the log: {log}");
     }
     site.finish().await;
 }

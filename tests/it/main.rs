@@ -56,6 +56,8 @@ mod loops;
 mod machines;
 #[cfg(feature = "mailin")]
 mod mailin;
+mod mcp;
+mod mcp_fence;
 mod media;
 mod metrics;
 mod mta_sts;

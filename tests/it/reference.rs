@@ -393,7 +393,7 @@ fn the_book_shows_every_operation() {
         write!(page, "\n## {tag}\n\n| operation | what it does |\n|---|---|\n").unwrap();
         for operation in OPERATIONS {
             let (verb, path) = (operation.verb.as_str(), operation.path);
-            let (its_tag, summary) = summaries[&(verb.to_owned(), nameless(path))];
+            let (its_tag, summary) = summaries[&(verb.to_owned(), nameless(operation.described))];
             if its_tag == tag {
                 writeln!(page, "| {} | {} |", code(&format!("{verb} {path}")), plain(summary))
                     .unwrap();

@@ -125,7 +125,7 @@ fn decisions_are_as_their_cases_say() {
 
 #[test]
 fn retries_are_as_their_cases_say() {
-    let schedule = Rules::defaults().unwrap().webhooks.schedule.retries();
+    let schedule = Rules::defaults().unwrap().webhooks.retries.schedule();
     let cases = cases("webhooks").retry;
     assert!(!cases.is_empty());
     for case in cases {

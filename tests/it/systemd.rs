@@ -133,6 +133,25 @@ async fn its_start_its_life_and_its_end_are_told() {
     assert!(helpers.finish(PATIENCE).await);
 }
 
+/// The queue of its socket is full.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_manager_that_reads_nothing_holds_up_neither_start_nor_reload_nor_stop() {
+    let (folder, helpers) = (tempfile::tempdir().unwrap(), Shutdown::default());
+    let dns = stage(folder.path(), &helpers).await;
+    let manager = Manager::in_folder(folder.path());
+    let filling = std::os::unix::net::UnixDatagram::unbound().unwrap();
+    filling.connect(folder.path().join("notify")).unwrap();
+    filling.set_nonblocking(true).unwrap();
+    while filling.send(b"STATUS=full").is_ok() {}
+    let socket = format!("NOTIFY_SOCKET={}", folder.path().join("notify").display());
+    let server = Server::start_by(&["env", &socket, GATEPOST], folder.path(), dns.addr()).await;
+    server.ask_to_stop("-HUP").await;
+    Session::greeted(server.smtp).await;
+    assert_eq!(server.terminate().await, 0);
+    assert_eq!(manager.told().await, ["STATUS=full"]);
+    assert!(helpers.finish(PATIENCE).await);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_whose_store_hangs_gives_no_sign_of_life() {
     let (folder, helpers) = (tempfile::tempdir().unwrap(), Shutdown::default());

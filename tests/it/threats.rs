@@ -21,6 +21,7 @@ const LINES: &[(&str, usize)] = &[
     ("H", 13),
     ("K", 20),
     ("W", 10),
+    ("M", 7),
 ];
 
 #[derive(Deserialize)]

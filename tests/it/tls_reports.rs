@@ -276,6 +276,24 @@ impl Mailer<'_> {
         assert!(told.contains(words), "{told}");
         assert_eq!(record["recipient"], TO);
         assert_eq!((&record["agentId"], &record["messageUuid"]), (&Value::Null, &Value::Null));
+        self.expect_again(raw, &record).await;
+    }
+
+    /// The verdict is reached again from its record alone.
+    async fn expect_again(&self, raw: &[u8], record: &Value) {
+        let folder = self.0.folder.path();
+        std::fs::write(folder.join("mail.eml"), raw).unwrap();
+        std::fs::write(folder.join("record.json"), record.to_string()).unwrap();
+        let arguments = ["check", "mail.eml", "--record", "record.json", "--json"];
+        let output = process::gatepost(folder, &arguments).await;
+        let said = String::from_utf8_lossy(&output.stdout);
+        let again: Value = serde_json::from_str(&said).unwrap_or_else(|error| {
+            panic!("{error}: {said}{}", String::from_utf8_lossy(&output.stderr))
+        });
+        assert!(output.status.success() && again["same"] == true, "{said}");
+        for field in ["verdict", "reason", "explanation", "advice", "recipient"] {
+            assert_eq!(again[field], record[field], "{field}");
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! Two versions beside each other on one store: a schema that only grew serves the older one, too,
 //! and one that did more refuses it (docs/upgrade.md).
 
+#![expect(clippy::print_stderr, reason = "a test that takes long says how far it is")]
+
 use std::path::Path;
 use std::time::Duration;
 

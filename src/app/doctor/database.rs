@@ -15,6 +15,11 @@ const GREAT_SKEW: i64 = 60_000;
 pub fn unopened(location: &str, error: &StoreError) -> Check {
     let topic = Check::of(CheckSubject::Database, location);
     let advice = match error {
+        StoreError::Older { .. } => {
+            let detail = with_causes(error);
+            return topic
+                .warning(detail, "run `gatepost migrate`; a start of the server migrates it, too");
+        }
         StoreError::Missing { .. } => "make the store with `gatepost init`",
         StoreError::Served { .. } => "one server at a time uses an embedded store",
         StoreError::Newer { .. } => "run the newer version",
@@ -87,11 +92,6 @@ fn faults(facts: &PostgresFacts) -> Vec<(String, &'static str)> {
         major.is_some_and(|major| major < OLDEST),
         format!("PostgreSQL {} is too old", facts.version),
         "upgrade to PostgreSQL 15 or newer",
-    );
-    note(
-        facts.encoding != "UTF8",
-        format!("the encoding of the database is {}", facts.encoding),
-        "make another database, with the encoding UTF8",
     );
     note(
         facts.isolation != "read committed",
@@ -193,7 +193,6 @@ mod tests {
         };
         for (said, word) in [
             (one(&|facts| facts.version = "13.9".into()), "15 or newer"),
-            (one(&|facts| facts.encoding = "LATIN1".into()), "LATIN1"),
             (one(&|facts| facts.isolation = "serializable".into()), "serializable"),
             (one(&|facts| facts.fsync = "off".into()), "fsync is off"),
             (one(&|facts| facts.full_page_writes = "off".into()), "full_page_writes off"),

@@ -4,13 +4,16 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use tokio::time::Instant;
 
 use super::certificates::{Lasting, lasting};
-use super::{Check, CheckSubject};
+use super::{Check, CheckSubject, tls_reports};
 use crate::domain::clock::Timestamp;
 use crate::domain::domain_name::DomainName;
+use crate::domain::tls_report::ReportAddress;
 use crate::egress::certificate::Certificate;
 use crate::egress::guard::is_public;
+use crate::store::Store;
 use crate::verify::{Authenticator, Reverse, Unanswered};
 
 /// Most hosts of a domain that are looked at, and most addresses of a host: more than honest ones
@@ -27,22 +30,38 @@ pub struct ServerFacts {
     pub now: Timestamp,
     /// A certificate that ends within this time is warned of.
     pub expiry_warning: Duration,
-    /// Longest wait for one look-up.
-    pub within: Duration,
+    /// Where reports of senders on TLS are taken in, if they are.
+    pub tls_reports: Option<ReportAddress>,
+    /// The end of all look-ups: each may wait for the one before.
+    pub deadline: Instant,
+    /// Others do not read addresses of the operator's networks: their names lead anywhere.
+    pub is_for_operator: bool,
 }
 
-const RESOLVERS: &str = "check the resolvers (--dns) and the name servers of the domain, then check \
+pub(super) const RESOLVERS: &str = "check the resolvers (--dns) and the name servers of the domain, then check \
                          again";
 
 /// Checks one domain: MX, then for each host its addresses, their names, the certificate and TLSA;
-/// at last MTA-STS.
-pub async fn check(dns: &Authenticator, domain: &DomainName, facts: &ServerFacts) -> Vec<Check> {
-    let found = dns.exchangers(domain.to_string(), facts.within);
+/// at last MTA-STS and TLS-RPT. Without a store what senders report is left out.
+pub async fn check(
+    dns: &Authenticator,
+    store: Option<&Store>,
+    domain: &DomainName,
+    facts: &ServerFacts,
+) -> Vec<Check> {
+    let (mut checks, reports) =
+        tokio::join!(of_mail(dns, domain, facts), tls_reports::check(dns, store, domain, facts));
+    checks.extend(reports);
+    checks
+}
+
+async fn of_mail(dns: &Authenticator, domain: &DomainName, facts: &ServerFacts) -> Vec<Check> {
+    let found = dns.exchangers(domain.to_string(), facts.deadline);
     let (found, policy) =
-        tokio::join!(found, dns.texts(format!("_mta-sts.{domain}"), facts.within));
+        tokio::join!(found, dns.texts(format!("_mta-sts.{domain}"), facts.deadline));
     let implicit = match &found {
         Ok(hosts) if hosts.is_empty() => {
-            let addresses = dns.addresses(domain.to_string(), facts.within).await;
+            let addresses = dns.addresses(domain.to_string(), facts.deadline).await;
             addresses.is_ok_and(|addresses| !addresses.is_empty())
         }
         _ => false,
@@ -128,10 +147,10 @@ async fn of_host(
     role: HostRole,
     facts: &ServerFacts,
 ) -> Vec<Check> {
-    let found = dns.addresses(host.to_owned(), facts.within);
-    let associations = dns.tls_associations(format!("_25._tcp.{host}"), facts.within);
+    let found = dns.addresses(host.to_owned(), facts.deadline);
+    let associations = dns.tls_associations(format!("_25._tcp.{host}"), facts.deadline);
     let (found, associations) = tokio::join!(found, associations);
-    let mut checks = vec![addresses(host, &found)];
+    let mut checks = vec![addresses(host, &found, facts)];
     let found = found.unwrap_or_default();
     let public = found.iter().filter(|address| is_public(**address)).take(MOST_ADDRESSES);
     checks.extend(join_all(public.map(|address| ptr(dns, *address, facts))).await);
@@ -142,17 +161,22 @@ async fn of_host(
     checks
 }
 
-fn addresses(host: &str, found: &Result<Vec<IpAddr>, Unanswered>) -> Check {
+fn addresses(host: &str, found: &Result<Vec<IpAddr>, Unanswered>, facts: &ServerFacts) -> Check {
     let topic = Check::of(CheckSubject::Address, host);
-    let listed =
-        |list: &[IpAddr]| list.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ");
+    let listed = |list: &[IpAddr]| {
+        let shown = list.iter().filter(|one| facts.is_for_operator || is_public(**one));
+        shown.map(IpAddr::to_string).collect::<Vec<_>>().join(", ")
+    };
     match found {
         Err(error) => topic.failure(format!("it cannot be looked up: {error}"), RESOLVERS),
         Ok(found) if found.is_empty() => topic
             .failure("it has no address: nobody can send mail there", "publish its address")
             .paste(format!("{host}. A (the public IPv4 address of this server)")),
         Ok(found) if !found.iter().any(|address| is_public(*address)) => topic.warning(
-            format!("it is {}: no public address", listed(found)),
+            match facts.is_for_operator {
+                true => format!("it is {}: no public address", listed(found)),
+                false => "it has no public address".to_owned(),
+            },
             "publish the address by which the internet reaches this server; right as it is for \
              mail of your own network",
         ),
@@ -162,11 +186,11 @@ fn addresses(host: &str, found: &Result<Vec<IpAddr>, Unanswered>) -> Check {
 
 async fn ptr(dns: &Authenticator, address: IpAddr, facts: &ServerFacts) -> Check {
     let topic = Check::of(CheckSubject::Ptr, address.to_string());
-    match dns.reverse(address, facts.within).await {
+    match dns.reverse(address, facts.deadline).await {
         (Reverse::Confirmed, detail) => topic.ok(detail),
         (Reverse::NotPublic, detail) => topic.skipped(detail),
         (Reverse::Unknown, detail) => topic.warning(detail, RESOLVERS),
-        (Reverse::Unconfirmed, detail) => topic.warning(
+        (Reverse::Unnamed | Reverse::Unconfirmed, detail) => topic.warning(
             detail,
             "ask those who gave you the address for a PTR record with the name of the host; some \
              senders ask for it",
@@ -179,9 +203,17 @@ fn certificate(host: &str, role: HostRole, facts: &ServerFacts) -> Check {
     let Some(certificate) = &facts.certificate else {
         return topic.skipped("the certificate of this server is not known here");
     };
-    let names = DomainName::parse(host).is_ok_and(|host| certificate.names(&host));
+    let name = DomainName::parse(host).ok().filter(|name| certificate.names(name));
+    let verified = name.as_ref().filter(|_| role.has_policy);
+    let fault = verified.and_then(|name| certificate.fault(name, facts.now));
     let (detail, advice) = match lasting(certificate, facts.now, facts.expiry_warning) {
-        Lasting::Well(until) if names => return topic.ok(format!("it is for this host, {until}")),
+        Lasting::Well(until) if name.is_some() => match fault {
+            None => return topic.ok(format!("it is for this host, {until}")),
+            Some(fault) => (
+                fault.to_owned(),
+                "install one that an authority issued (--smtp-tls-cert or --acme-directory)",
+            ),
+        },
         Lasting::Well(_) => (
             format!("the certificate of this server is not for {host}"),
             "install a certificate for this name (--smtp-tls-cert or --acme-names)",

@@ -6,8 +6,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::domain::{self, ServerFacts};
-use super::tls_reports::{self, Asked};
 use super::{Check, CheckSubject};
 use crate::app::tenancy::TenancyError;
 use crate::app::tls_reports::{TlsReportRecord, last_reports};
@@ -31,7 +32,7 @@ pub struct DomainChecks {
     dns: Arc<Authenticator>,
     clock: Clock,
     server: ThisServer,
-    /// Longest wait for one look-up.
+    /// Longest wait for all look-ups of a domain.
     within: Duration,
 }
 
@@ -74,7 +75,7 @@ impl DomainChecks {
         account: AccountId,
         domain: &DomainName,
     ) -> Result<Vec<Check>, TenancyError> {
-        if !self.is_of(account, domain).await? {
+        if !self.store.is_domain_of(domain, account).await? {
             return Err(TenancyError::DomainElsewhere { domain: domain.clone(), account });
         }
         let facts = ServerFacts {
@@ -82,20 +83,11 @@ impl DomainChecks {
             certificate: Some((self.server.certificate)()),
             now: self.clock.now(),
             expiry_warning: self.server.expiry_warning,
-            within: self.within,
+            tls_reports: self.server.tls_reports.clone(),
+            deadline: Instant::now() + self.within,
+            is_for_operator: false,
         };
-        let asked = Asked {
-            dns: &self.dns,
-            store: Some(&self.store),
-            address: self.server.tls_reports.as_ref(),
-            now: facts.now,
-            within: self.within,
-        };
-        let (mut checks, reports) = tokio::join!(
-            domain::check(&self.dns, domain, &facts),
-            tls_reports::check(asked, domain),
-        );
-        checks.extend(reports);
+        let mut checks = domain::check(&self.dns, Some(&self.store), domain, &facts).await;
         checks.push(self.port());
         Ok(checks)
     }
@@ -103,15 +95,6 @@ impl DomainChecks {
     /// Returns the last reports of senders on a domain. Whoever asks may check it.
     pub async fn reports(&self, domain: &DomainName) -> Result<Vec<TlsReportRecord>, StoreError> {
         last_reports(&self.store, domain, &self.clock).await
-    }
-
-    async fn is_of(&self, account: AccountId, domain: &DomainName) -> Result<bool, TenancyError> {
-        let held = self.store.domains(Some(account)).await?;
-        if held.iter().any(|one| one.domain == *domain) {
-            return Ok(true);
-        }
-        let addresses = self.store.addresses(account).await?;
-        Ok(addresses.iter().any(|one| one.address.domain() == domain))
     }
 
     fn port(&self) -> Check {

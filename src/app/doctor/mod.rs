@@ -4,7 +4,8 @@
 //! A [`Check`] says what was looked at, how it is, and what to do. One file has the checks of one
 //! subject; `domain_checks` are those that a customer may ask for. `gatepost doctor` and `serve
 //! --check` add what only they see: files, ports and a message on its way. Never here: changing
-//! anything but an object of a try, or waiting without a limit. It holds no lock.
+//! anything but an object of a try (no store is migrated), or waiting without a limit. It holds no
+//! lock.
 
 pub mod certificates;
 pub mod database;

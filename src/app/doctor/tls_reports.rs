@@ -1,7 +1,8 @@
 //! TLS-RPT of a domain (RFC 8460): whether senders report here, and what they told in a week.
 
-use std::time::Duration;
+use tokio::time::timeout_at;
 
+use super::domain::{RESOLVERS, ServerFacts};
 use super::{Check, CheckSubject};
 use crate::app::tls_reports::LOOK_BACK;
 use crate::domain::causes::with_causes;
@@ -11,41 +12,32 @@ use crate::domain::tls_report::{FailureType, KeptTlsReport, ReportAddress, TlsRe
 use crate::store::{Store, StoreError};
 use crate::verify::{Authenticator, Unanswered};
 
-/// Reports among which the last failure is looked for.
-const LAST: u32 = 100;
-
-/// Parts that the checks ask, and the time of asking.
-#[derive(Clone, Copy)]
-pub struct Asked<'a> {
-    pub dns: &'a Authenticator,
-    /// None if it could not be opened.
-    pub store: Option<&'a Store>,
-    /// Where reports are taken in; None if they are not.
-    pub address: Option<&'a ReportAddress>,
-    pub now: Timestamp,
-    /// Longest wait for one look-up.
-    pub within: Duration,
-}
-
 /// Checks the record that leads reports here, and sums up what they say.
-pub async fn check(asked: Asked<'_>, domain: &DomainName) -> Vec<Check> {
-    let Some(address) = asked.address else {
+pub(super) async fn check(
+    dns: &Authenticator,
+    store: Option<&Store>,
+    domain: &DomainName,
+    facts: &ServerFacts,
+) -> Vec<Check> {
+    let Some(address) = &facts.tls_reports else {
         let topic = Check::of(CheckSubject::TlsRpt, domain.as_str());
         return vec![topic.skipped("reports of senders on TLS are not taken in (--tls-reports)")];
     };
-    let texts = asked.dns.texts(format!("_smtp._tls.{domain}"), asked.within).await;
-    let mut checks = vec![record(domain, address, texts)];
-    if let Some(store) = asked.store {
+    let asking = dns.texts(format!("_smtp._tls.{domain}"), facts.deadline);
+    let Some(store) = store else { return vec![record(domain, address, asking.await)] };
+    let reading = timeout_at(facts.deadline, told(store, domain, facts.now.minus(LOOK_BACK)));
+    let (texts, told) = tokio::join!(asking, reading);
+    let unread = |why: String| {
+        let detail = format!("the reports cannot be read: {why}");
         let topic = Check::of(CheckSubject::TlsReports, domain.as_str());
-        checks.push(match told(store, domain, asked.now.minus(LOOK_BACK)).await {
-            Ok(told) => sums(domain, told),
-            Err(error) => topic.warning(
-                format!("the reports cannot be read: {}", with_causes(&error)),
-                "look at the check of the database",
-            ),
-        });
-    }
-    checks
+        topic.warning(detail, "look at the check of the database")
+    };
+    let reports = match told {
+        Ok(Ok(told)) => sums(domain, told),
+        Ok(Err(error)) => unread(with_causes(&error)),
+        Err(_) => unread("the database did not answer in time".to_owned()),
+    };
+    vec![record(domain, address, texts), reports]
 }
 
 fn record(
@@ -59,8 +51,7 @@ fn record(
     let records = match found {
         Err(error) => {
             let detail = format!("_smtp._tls.{domain} cannot be looked up: {error}");
-            let advice = "check the resolvers (--dns) and the name servers of the domain";
-            return topic.warning(detail, advice);
+            return topic.warning(detail, RESOLVERS);
         }
         Ok(records) => records,
     };
@@ -96,9 +87,10 @@ struct Told {
 
 async fn told(store: &Store, domain: &DomainName, since: Timestamp) -> Result<Told, StoreError> {
     let sums = store.tls_report_sums(domain, since).await?;
-    let last =
-        if sums.failed > 0 { store.tls_reports(domain, since, LAST).await? } else { Vec::new() };
-    let failure = last.into_iter().find(|one| one.result.failed > 0);
+    let failure = match sums.failed {
+        0 => None,
+        _ => store.tls_reports(domain, since, 1, 1).await?.pop(),
+    };
     Ok(Told { sums, failure })
 }
 

@@ -99,7 +99,7 @@ pub async fn examine(
         headers: &headers,
         client: &envelope.client,
         reverse_path: &envelope.reverse_path,
-        is_tls_report: envelope.recipients.first().is_some_and(|to| to.agent.is_none()),
+        is_tls_report: envelope.report_address().is_some(),
         now,
     };
     let found = authenticator.check(question).await;

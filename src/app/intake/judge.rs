@@ -74,6 +74,18 @@ pub fn record(
 ) -> IntakeRecord {
     let began = Instant::now();
     let reason = judge(examination, standing, case.visit);
+    let explanation = explain(reason, examination);
+    let evidence = evidence(case, examination, standing, reason, began);
+    record_of(case, examination, (reason, explanation, evidence), mint)
+}
+
+/// Makes the record of a decision: its reason, explanation and evidence.
+pub(super) fn record_of(
+    case: &Case<'_>,
+    examination: &Examination,
+    (reason, explanation, evidence): (Option<Reason>, String, Evidence),
+    mint: &Mint,
+) -> IntakeRecord {
     let client = &case.envelope.client;
     IntakeRecord {
         id: IntakeId(mint.uuid()),
@@ -87,12 +99,12 @@ pub fn record(
         remote_address: client.address,
         helo: client.helo.clone(),
         verdict: Verdict::of(reason),
-        explanation: explain(reason, examination),
+        explanation,
         message: None,
         size: examination.size,
         digest: Some(examination.digest),
         headers: examination.headers.clone(),
-        evidence: evidence(case, examination, standing, reason, began),
+        evidence,
         count: 1,
         took: None,
     }

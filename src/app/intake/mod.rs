@@ -32,8 +32,7 @@ mod session;
 mod standings;
 mod step;
 mod thread;
-mod tls_report;
-mod traced;
+pub mod tls_report;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,7 +52,7 @@ use crate::domain::verdict::Verdict;
 use crate::metrics::Metrics;
 use crate::rules::IntakeRules;
 use crate::store::{Commit, Committed, Store, StoreError};
-use crate::traces::Traces;
+use crate::traces::{Traces, Transaction};
 use crate::verify::Authenticator;
 
 use self::judge::Basis;
@@ -61,7 +60,6 @@ use self::rate_limits::RateLimits;
 use self::recipient::RcptQuestion;
 use self::relay_step::{ApplicationRequests, RelayStep};
 use self::standings::Standings;
-use self::traced::Decided;
 use crate::app::relay::Relays;
 use crate::app::tls_reports::TlsReports;
 
@@ -168,7 +166,9 @@ impl Gateway {
     /// Counts and logs a message that was answered.
     fn answered(&self, envelope: &Envelope, bytes: u64, reply: &IntakeReply, began: Instant) {
         if reply.record.is_none() && !envelope.recipients.is_empty() {
-            self.trace_undecided(envelope, bytes, reply, began);
+            let (intakes, size) = (&[][..], bytes);
+            let ended = Transaction { envelope, intakes, reply, size, began, commit: None };
+            self.traces.transaction(&ended);
         }
         let (tls, took) = (envelope.client.tls.as_ref(), began.elapsed());
         let tls = tls.map(|tls| tls.version.as_str());
@@ -206,11 +206,9 @@ impl Gateway {
         let examination = examine(&self.authenticator, &self.rules, envelope, raw, arrived).await;
         self.metrics.examined(&examination.steps, examination.results.as_deref());
         let mail = Examined { envelope, raw, examination: &examination };
-        match envelope.recipients.first() {
-            Some(recipient) if recipient.agent.is_none() => {
-                self.take_report(mail, recipient, began).await
-            }
-            _ => self.decide(mail, began).await,
+        match envelope.report_address() {
+            Some(recipient) => self.take_report(mail, recipient, began).await,
+            None => self.decide(mail, began).await,
         }
     }
 
@@ -237,7 +235,7 @@ impl Gateway {
                 // A repeat counts nothing, and its sender must be told so (contract §2, Repeats).
                 Err(_) if self.store.arrived_before(&judgement.commit).await? => None,
                 // Not traced: its record may count many, of which each would have the one trace.
-                Err(over) => return self.defer_over_rate(&judgement.commit, over).await,
+                Err(over) => return self.defer_over_rate(judgement.commit, over).await,
             };
             match self.ask_application(mail, &mut judgement, &mut requests).await? {
                 RelayStep::Settled => {}
@@ -249,11 +247,16 @@ impl Gateway {
             for intake in &mut judgement.commit.intakes {
                 intake.record.took = Some(began.elapsed());
             }
+            let (intakes, size) = (judgement.commit.intakes.as_slice(), examination.size);
             let commit_began = Instant::now();
+            let trace = |reply: &IntakeReply| {
+                let commit = Some([commit_began, Instant::now()]);
+                let ended = Transaction { envelope, intakes, reply, size, began, commit };
+                self.traces.transaction(&ended);
+            };
             if judgement.commit.intakes.iter().all(|intake| intake.accepted.is_none()) {
                 self.store.note(&judgement.commit).await?;
-                let decided = Decided { mail, commit: &judgement.commit, began };
-                self.trace(decided, &judgement.answer, Some(commit_began));
+                trace(&judgement.answer);
                 return Ok(judgement.answer);
             }
             // An error gives nothing back: the commit may have been written.
@@ -268,8 +271,7 @@ impl Gateway {
                     self.wake.wake();
                     let again = is_repeat(&judgement.commit, &earlier);
                     let answer = IntakeReply { again, ..judgement.answer };
-                    let decided = Decided { mail, commit: &judgement.commit, began };
-                    self.trace(decided, &answer, Some(commit_began));
+                    trace(&answer);
                     return Ok(answer);
                 }
             }

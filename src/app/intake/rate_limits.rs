@@ -275,14 +275,13 @@ impl Gateway {
     /// their record when the sender retries.
     pub(super) async fn defer_over_rate(
         &self,
-        commit: &Commit,
+        commit: Commit,
         over: ExceededRate,
     ) -> Result<IntakeReply, StoreError> {
         let words = self.rate_limits.words(over);
-        let accepted = commit.intakes.iter().filter(|intake| intake.accepted.is_some());
+        let accepted = commit.intakes.into_iter().filter(|intake| intake.accepted.is_some());
         // All at once, so that the store writes them together.
-        let counting =
-            accepted.map(|intake| self.count_deferral(intake.record.clone(), over, &words));
+        let counting = accepted.map(|intake| self.count_deferral(intake.record, over, &words));
         let records = try_join_all(counting).await?;
         let (reason, record) = (Some(Reason::RateLimited), records.first().copied());
         Ok(IntakeReply { reason, detail: Some(words), record, again: false })

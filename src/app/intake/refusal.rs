@@ -16,6 +16,7 @@ use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
 use crate::mail::scan;
 use crate::store::{Commit, Intake, StoreError};
+use crate::traces::Transaction;
 
 /// A message that was refused before it was examined, and the part of it that was read.
 #[derive(Clone, Copy)]
@@ -51,23 +52,30 @@ impl Gateway {
         }
         let mut intakes = Vec::with_capacity(envelope.recipients.len());
         for recipient in &envelope.recipients {
-            let lineage = match recipient.agent {
-                Some(agent) => self.store.account_even_deleted(agent).await?.map(|one| one.lineage),
-                None => self.store.lineage_of_domain(recipient.address.domain()).await?,
-            };
-            let lineage = match lineage {
-                Some(lineage) => lineage,
-                None => self.directory.partner().await?,
-            };
+            let lineage = self.lineage_of(recipient).await?;
             let record = self.refusal(envelope, refused, lineage, Some(recipient));
             intakes.push(Intake { record, accepted: None });
         }
         let answer = answer(intakes.first().map(|intake| intake.record.id));
         let commit = Commit { intakes, now: self.mint.clock().now() };
         self.store.note(&commit).await?;
-        let records: Vec<_> = commit.intakes.iter().map(|intake| &intake.record).collect();
-        self.trace_refusal(envelope, &records, &answer, began);
+        let (intakes, reply, size) = (commit.intakes.as_slice(), &answer, refused.size);
+        let ended = Transaction { envelope, intakes, reply, size, began, commit: None };
+        self.traces.transaction(&ended);
         Ok(answer)
+    }
+
+    /// Returns the lineage of the Agent, or of the account of the domain; the partner's if it is
+    /// gone.
+    pub(super) async fn lineage_of(&self, recipient: &Recipient) -> Result<Lineage, StoreError> {
+        let lineage = match recipient.agent {
+            Some(agent) => self.store.account_even_deleted(agent).await?.map(|one| one.lineage),
+            None => self.store.lineage_of_domain(recipient.address.domain()).await?,
+        };
+        match lineage {
+            Some(lineage) => Ok(lineage),
+            None => self.directory.partner().await,
+        }
     }
 
     pub(super) fn refusal(

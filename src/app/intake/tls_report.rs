@@ -5,38 +5,54 @@
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::traced::Decided;
-use super::{Examined, Gateway, Resolved, unavailable};
-use crate::app::tls_reports::{HandedReport, TlsReportError, TlsReports};
-use crate::domain::account::Lineage;
-use crate::domain::contact::Handle;
-use crate::domain::evidence::Evidence;
-use crate::domain::id::IntakeId;
+use super::judge::{Case, record_of};
+use super::step::step;
+use super::{Examination, Examined, Gateway, Resolved, unavailable};
+use crate::app::tls_reports::{HandedReport, MEDIA_TYPES, TlsReportError, TlsReports};
+use crate::domain::evidence::tls_report::TlsReport;
+use crate::domain::evidence::{Evidence, Facts, Step};
+use crate::domain::id::Mint;
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::policy::Proof;
 use crate::domain::ports::{IntakeReply, Recipient};
 use crate::domain::reason::Reason;
-use crate::domain::source::Source;
-use crate::domain::verdict::Verdict;
 use crate::mail::mime;
+use crate::metrics::TlsReportFate;
 use crate::store::{AnswersBy, Commit, Intake, StoreError};
+use crate::traces::Transaction;
 
-/// Media types of a report (RFC 8460 §6.4, §6.5); some senders leave the end out.
-const TYPES: [&str; 3] =
-    ["application/tlsrpt+gzip", "application/tlsrpt+json", "application/tlsrpt"];
+/// A media type that some senders give instead of those of the standard.
+const SHORT_TYPE: &str = "application/tlsrpt";
 
-/// The decision on a mail to the address for reports.
-struct Settled {
-    reason: Option<Reason>,
-    /// The fault in plain words, if there is one.
-    detail: Option<String>,
-    /// The report was kept before.
-    again: bool,
+/// The fate of a report, or the reason of its refusal; and in words, as an end of a sentence.
+type Settled = (&'static str, String);
+
+/// Makes the record of a mail to the address for reports, of which `settled` is the last step. The
+/// caller sets its lineage.
+pub fn record(
+    case: &Case<'_>,
+    examination: &Examination,
+    settled: Step,
+    mint: &Mint,
+) -> IntakeRecord {
+    const ADDRESS: &str = "The mail came to the address for reports of senders on TLS";
+    let (reason, detail) = outcome(examination, &settled);
+    let explanation = match reason {
+        None => format!("{ADDRESS}, and {detail}."),
+        Some(_) => format!("{ADDRESS}, and is not kept: {detail}."),
+    };
+    let mut evidence = Evidence::of_message(&examination.steps);
+    evidence.push(settled);
+    record_of(case, examination, (reason, explanation, evidence), mint)
 }
 
-impl Settled {
-    fn refused(reason: Reason, detail: impl ToString) -> Self {
-        Self { reason: Some(reason), detail: Some(detail.to_string()), again: false }
+/// Returns why the mail is refused, if it is, and the finding.
+fn outcome<'e>(examination: &'e Examination, settled: &'e Step) -> (Option<Reason>, &'e str) {
+    match examination.proof {
+        Proof::Authenticated => (settled.result.parse().ok(), &settled.detail),
+        Proof::Unproven(reason) | Proof::Undecidable(reason) => {
+            (Some(reason), examination.detail.as_deref().unwrap_or_default())
+        }
     }
 }
 
@@ -62,8 +78,7 @@ impl Gateway {
         if !is_free || !reports.takes(address) || !self.store.has_domain(address.domain()).await? {
             return Ok(None);
         }
-        let (address, as_sent) = (address.clone(), path.to_owned());
-        Ok(Some(Recipient { agent: None, address, tag: None, as_sent, shares: None }))
+        Ok(Some(Recipient::of_reports(address.clone(), path)))
     }
 
     /// Settles an examined mail to the address for reports. The record of one that is
@@ -74,101 +89,69 @@ impl Gateway {
         recipient: &Recipient,
         began: Instant,
     ) -> Result<IntakeReply, StoreError> {
-        let Some(settled) = self.settle_report(mail).await? else {
+        let Examined { envelope, examination, .. } = mail;
+        let reading = Instant::now();
+        let Some((result, detail)) = self.settle_report(mail).await? else {
             // This server's fault, not a verdict on the mail: no record (contract §2.3).
             return Ok(IntakeReply { reason: Some(Reason::TooBusy), ..unavailable() });
         };
-        let lineage = self.store.lineage_of_domain(recipient.address.domain()).await?;
-        let lineage = match lineage {
-            Some(lineage) => lineage,
-            None => self.directory.partner().await?,
-        };
-        let mut record = self.report_record(mail, recipient, &settled, lineage);
+        let facts = Facts::TlsReport(TlsReport { address: recipient.address.to_string() });
+        let settled = step(facts, result, detail, reading.into_std());
+        let (reason, detail) = outcome(examination, &settled);
+        let (detail, again) =
+            (reason.map(|_| detail.to_owned()), result == TlsReportFate::Repeated.as_str());
+        let now = self.mint.clock().now();
+        let case = Case { envelope, recipient: &recipient.as_sent, visit: None, now };
+        let mut record = record(&case, examination, settled, &self.mint);
+        record.lineage = self.lineage_of(recipient).await?;
         record.took = Some(began.elapsed());
-        let answer = IntakeReply {
-            reason: settled.reason,
-            detail: settled.detail,
-            record: Some(record.id),
-            again: settled.again,
-        };
-        let intakes = vec![Intake { record, accepted: None }];
-        let commit = Commit { intakes, now: self.mint.clock().now() };
+        let reply = IntakeReply { reason, detail, record: Some(record.id), again };
+        let commit = Commit { intakes: vec![Intake { record, accepted: None }], now };
         let commit_began = Instant::now();
-        if answer.reason.is_some() {
+        if reason.is_some() {
             self.store.note(&commit).await?;
         } else {
             self.store.commit(&commit).await?;
         }
-        self.trace(Decided { mail, commit: &commit, began }, &answer, Some(commit_began));
-        Ok(answer)
+        let (intakes, size) = (commit.intakes.as_slice(), examination.size);
+        let commit = Some([commit_began, Instant::now()]);
+        self.traces.transaction(&Transaction {
+            envelope,
+            intakes,
+            reply: &reply,
+            size,
+            began,
+            commit,
+        });
+        Ok(reply)
     }
 
     /// Returns None if too many reports are being read.
     async fn settle_report(&self, mail: Examined<'_>) -> Result<Option<Settled>, StoreError> {
         let examination = mail.examination;
-        let sender = match (examination.proof, &examination.sender) {
-            (Proof::Undecidable(Reason::TooBusy), _) => return Ok(None),
-            (Proof::Unproven(reason) | Proof::Undecidable(reason), _) => {
-                let detail = examination.detail.clone();
-                return Ok(Some(Settled { reason: Some(reason), detail, again: false }));
+        match examination.proof {
+            Proof::Authenticated => {}
+            Proof::Undecidable(Reason::TooBusy) => return Ok(None),
+            Proof::Unproven(_) | Proof::Undecidable(_) => {
+                return Ok(Some(("skipped", "the sender is not proven".to_owned())));
             }
-            (Proof::Authenticated, Some(sender)) => sender,
-            (Proof::Authenticated, None) => return Ok(Some(unreadable())),
-        };
-        let (Some(reports), Some(octets)) = (&self.reports, report_in(mail).await) else {
-            return Ok(Some(unreadable()));
+        }
+        let (Some(sender), Some(reports), Some(octets)) =
+            (&examination.sender, &self.reports, report_in(mail).await)
+        else {
+            let detail = format!("the mail has no part of type {}", MEDIA_TYPES.join(" or "));
+            return Ok(Some((Reason::Malformed.as_str(), detail)));
         };
         let signed_by = Some(sender.domain().clone());
+        let kept = |fate: TlsReportFate, words: &str| Some((fate.as_str(), words.to_owned()));
         Ok(match reports.take(HandedReport { octets, signed_by }).await {
-            Ok(kept) => Some(Settled { reason: None, detail: None, again: !kept }),
+            Ok(true) => kept(TlsReportFate::Kept, "its report is kept"),
+            Ok(false) => kept(TlsReportFate::Repeated, "its report was kept before"),
             Err(TlsReportError::Busy) => None,
             Err(TlsReportError::Store(error)) => return Err(error),
-            Err(error) => Some(Settled::refused(reason_of(&error), error)),
+            Err(error) => Some((reason_of(&error).as_str(), error.to_string())),
         })
     }
-
-    fn report_record(
-        &self,
-        Examined { envelope, examination, .. }: Examined<'_>,
-        recipient: &Recipient,
-        settled: &Settled,
-        lineage: Lineage,
-    ) -> IntakeRecord {
-        const ADDRESS: &str = "The mail came to the address for reports of senders on TLS";
-        let explanation = match (settled.reason, &settled.detail) {
-            (None, _) if settled.again => format!("{ADDRESS}, and its report was kept before."),
-            (None, _) => format!("{ADDRESS}, and its report is kept."),
-            (Some(reason), None) => format!("{ADDRESS}. {}", reason.explanation()),
-            (Some(_), Some(detail)) => format!("{ADDRESS}, and is not kept: {detail}."),
-        };
-        IntakeRecord {
-            id: IntakeId(self.mint.uuid()),
-            at: self.mint.clock().now(),
-            source: Source::Email,
-            lineage,
-            agent: None,
-            recipient: recipient.as_sent.clone(),
-            sender: examination.sender.clone().map(Handle::Mailbox),
-            envelope_from: envelope.reverse_path.clone(),
-            remote_address: envelope.client.address,
-            helo: envelope.client.helo.clone(),
-            verdict: Verdict::of(settled.reason),
-            explanation,
-            message: None,
-            size: examination.size,
-            digest: Some(examination.digest),
-            headers: examination.headers.clone(),
-            evidence: Evidence::of_message(&examination.steps),
-            count: 1,
-            took: None,
-        }
-    }
-}
-
-fn unreadable() -> Settled {
-    let [packed, plain, _] = TYPES;
-    let detail = format!("the mail has no part of type {packed} or {plain}");
-    Settled::refused(Reason::Malformed, detail)
 }
 
 const fn reason_of(error: &TlsReportError) -> Reason {
@@ -187,7 +170,7 @@ const fn reason_of(error: &TlsReportError) -> Reason {
 /// Returns the first part of a type for reports.
 async fn report_in(mail: Examined<'_>) -> Option<Bytes> {
     let found = mail.examination.mail.as_ref()?;
-    let is_report = |kind: &str| TYPES.contains(&kind);
+    let is_report = |kind: &str| kind == SHORT_TYPE || MEDIA_TYPES.contains(&kind);
     let part = found.attachments.iter().find(|one| is_report(&one.content_type))?.part;
     // The mail may be large, whatever its report is.
     let raw = Bytes::clone(mail.raw);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::Mailbox;
 use crate::domain::clock::Timestamp;
-use crate::domain::contact::Contact;
+use crate::domain::contact::{Contact, Handle};
 use crate::domain::id::{ContactId, MessageId, ThreadId};
 use crate::domain::message::Message;
 use crate::domain::room::Room;
@@ -196,15 +196,19 @@ impl Mailbox {
         self.store.mark_read(scope, marks).await
     }
 
-    /// Lists contacts. Also returns the last place read, if the list reads `most` rows; see
-    /// `Store::list_contacts`.
+    /// Lists contacts, or those with this handle. Also returns the last place read, if the list
+    /// reads `most` rows; see `Store::list_contacts`.
     pub async fn contacts(
         &self,
         scope: &Scope,
+        handle: Option<&Handle>,
         after: Option<ContactId>,
         limit: u32,
         most: u32,
     ) -> Result<(Vec<Contact>, Option<ContactId>), StoreError> {
+        if let Some(handle) = handle {
+            return Ok((self.store.contacts_with(scope, handle, after, limit).await?, None));
+        }
         let until = self.store.end_of_contacts(scope, after, most).await?;
         Ok((self.store.list_contacts(scope, after, until, limit).await?, until))
     }

@@ -40,9 +40,14 @@ impl Mailbox {
         Self { store }
     }
 
-    /// Lists messages, newest first.
-    pub async fn recent(&self, scope: &Scope, page: &Page) -> Result<Vec<Message>, StoreError> {
-        self.store.recent_messages(scope, page).await
+    /// Lists messages that arrived in this time, newest first.
+    pub async fn recent(
+        &self,
+        scope: &Scope,
+        time: TimeRange,
+        page: &Page,
+    ) -> Result<Vec<Message>, StoreError> {
+        self.store.recent_messages(scope, time, page).await
     }
 
     /// Returns where a page of [`Self::recent`] must end so that the request reads at most `most`
@@ -50,13 +55,14 @@ impl Mailbox {
     pub async fn end_of_recent(
         &self,
         scope: &Scope,
+        time: TimeRange,
         page: &Page,
         most: u32,
     ) -> Result<Option<Cursor>, StoreError> {
         if scope.permitted().is_none() && !self.is_erasing().await? {
             return Ok(None);
         }
-        self.store.end_of_walk(List::Messages, scope, page, TimeRange::default(), most).await
+        self.store.end_of_walk(List::Messages, scope, page, time, most).await
     }
 
     /// Whether rows are being erased, which lists pass over.

@@ -14,6 +14,8 @@ use super::verification::VerificationError;
 pub enum RelayError {
     #[error("there is no such relay of this type in the scope of this request")]
     NoRelay,
+    #[error("there is no such inbound key of this type in the scope of this request")]
+    NoInboundKey,
     #[error("relays of type {0} are not available on this server")]
     NotOffered(RelayType),
     #[error("relays of type smtp have no inbound key: leave rotateInboundKey and verification out")]

@@ -139,6 +139,17 @@ impl Relays {
         is_removed.then_some(()).ok_or(RelayError::NoRelay)
     }
 
+    /// Ends the inbound key of this type for good; the relay stays. A later change of the settings
+    /// makes a new key.
+    pub async fn remove_inbound_key(
+        &self,
+        account: AccountId,
+        kind: RelayType,
+    ) -> Result<(), RelayError> {
+        let is_removed = self.store.remove_inbound_way(account, kind, self.act()).await?;
+        is_removed.then_some(()).ok_or(RelayError::NoInboundKey)
+    }
+
     /// Checks a change without regard to the present settings.
     fn check(&self, kind: RelayType, change: &RelayChange) -> Result<(), RelayError> {
         if !self.rules.of_type(kind).enabled {

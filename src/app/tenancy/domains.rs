@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use tokio::time::Instant;
 
 use super::error::Unprovable;
 use super::{Tenancy, TenancyError};
@@ -68,7 +69,7 @@ impl Tenancy {
             }
             DomainClaim::NoAccount => return Err(TenancyError::NoAccount(account)),
         };
-        let texts = dns.texts(proof_name(domain), rules.lookup()).await;
+        let texts = dns.texts(proof_name(domain), Instant::now() + rules.lookup()).await;
         let texts = texts.map_err(|source| TenancyError::Dns { domain: domain.clone(), source })?;
         if !texts.iter().any(|text| text == challenge.as_bytes()) {
             return Ok(Proof::Missing);

@@ -27,6 +27,9 @@ use crate::rules::{AccessRules, TlsReportRules};
 use crate::store::{Store, StoreError};
 use crate::wire::{Date, Word};
 
+/// Media types of a report (RFC 8460 §6.4, §6.5).
+pub const MEDIA_TYPES: [&str; 2] = ["application/tlsrpt+gzip", "application/tlsrpt+json"];
+
 /// Reports that tables show of one domain.
 const SHOWN: u32 = 20;
 
@@ -202,7 +205,7 @@ pub async fn last_reports(
     clock: &Clock,
 ) -> Result<Vec<TlsReportRecord>, StoreError> {
     let since = clock.now().minus(LOOK_BACK);
-    let reports = store.tls_reports(domain, since, SHOWN).await?;
+    let reports = store.tls_reports(domain, since, 0, SHOWN).await?;
     Ok(reports.into_iter().map(TlsReportRecord::from).collect())
 }
 

@@ -21,6 +21,7 @@ use super::names;
 use crate::app::tenancy::Tenancy;
 use crate::cli::Failure;
 use crate::cli::local::{DOMAIN, here};
+use crate::cli::send::read_key;
 use crate::disk;
 use crate::domain::account::AccountType;
 use crate::domain::address::Address;
@@ -72,8 +73,7 @@ impl Folder {
 
     /// Reads the DKIM key of a domain.
     pub fn domain_key(&self, domain: &str) -> Result<Key, Failure> {
-        let pem = read(&self.path.join("keys").join(names::key_file(domain)))?;
-        Ok(Key::from_pem(&pem)?)
+        read_key(&self.path.join("keys").join(names::key_file(domain)))
     }
 
     /// Reads the addresses of the server that runs, or ran last. None unless both are loopback
@@ -173,11 +173,6 @@ impl World {
         let operator_key = tenancy.create_key(partner.id, "gatepost dev, following").await?.token;
         Ok(Self { agent: agent.id.get(), key, operator_key })
     }
-}
-
-fn read(path: &Path) -> Result<String, Failure> {
-    fs::read_to_string(path)
-        .map_err(|error| format!("cannot read {}: {error}", path.display()).into())
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {

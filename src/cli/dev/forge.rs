@@ -76,13 +76,14 @@ impl Forge {
 
 /// Prepares a letter, signed by its sender or forged.
 pub(super) fn prepare(
-    letter: Letter,
+    letter: Letter<'static>,
     forge: Option<Forge>,
     to: &str,
     folder: &Folder,
     mint: &Mint,
 ) -> Result<Prepared, Failure> {
     let letter = Letter {
+        name: if forge == Some(Forge::TwoFrom) { "Eve" } else { letter.name },
         from: match forge {
             Some(Forge::Lookalike) => LOOKALIKE,
             Some(Forge::TwoFrom) => STRANGER,
@@ -111,7 +112,7 @@ pub(super) fn prepare(
 }
 
 /// Turns a letter into HTML with a hidden prompt.
-fn hide_prompt(letter: Letter) -> Letter {
+fn hide_prompt(letter: Letter<'_>) -> Letter<'_> {
     let text = letter.text.replace('&', "&amp;").replace('<', "&lt;").replace('\n', "<br>\n");
     let text = format!("<p>{text}</p>\n<div style=\"display:none\">{HIDDEN}</div>");
     Letter { form: "html", text, ..letter }

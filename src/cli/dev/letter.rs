@@ -1,9 +1,8 @@
-//! Writes the letter of `gatepost send --dev` when no file is given.
+//! Writes the letters of `gatepost send --dev` and `gatepost doctor --send-test`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::names;
 use crate::cli::Failure;
 use crate::domain::id::Mint;
 
@@ -17,26 +16,27 @@ const LONGEST: usize = 998;
 
 /// An unsigned letter.
 #[derive(Clone, Debug)]
-pub(super) struct Letter {
-    pub from: &'static str,
+pub(in crate::cli) struct Letter<'a> {
+    /// The sender's name, in plain ASCII.
+    pub name: &'static str,
+    pub from: &'a str,
     pub subject: String,
     /// `plain` or `html`.
     pub form: &'static str,
     pub text: String,
 }
 
-impl Letter {
+impl Letter<'_> {
     /// Returns the bytes of the letter, with CRLF line ends. Fails if the subject has control
     /// characters.
     pub fn raw(&self, to: &str, mint: &Mint) -> Result<Vec<u8>, Failure> {
         if self.subject.chars().any(char::is_control) {
             return Err("--subject: expected one line without control characters".into());
         }
-        let (from, form, id) = (self.from, self.form, mint.uuid());
+        let (name, from, form, id) = (self.name, self.from, self.form, mint.uuid());
         // Always UTC, in the format of RFC 5322 §3.3.
         let date = mint.clock().now().utc().strftime("%a, %d %b %Y %H:%M:%S +0000").to_string();
         let domain = from.split_once('@').map_or("", |(_, domain)| domain);
-        let name = if from == names::STRANGER { "Eve" } else { "Alice Example" };
         let subject = encoded(&self.subject);
         let (encoding, body) = body(&self.text);
         Ok(format!(
@@ -88,12 +88,13 @@ fn body(text: &str) -> (&'static str, String) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::names;
     use super::*;
     use crate::run;
 
     fn letter(subject: &str, text: &str) -> Result<String, Failure> {
         let (subject, text) = (subject.to_owned(), text.to_owned());
-        let letter = Letter { from: names::SENDER, subject, form: "plain", text };
+        let letter = Letter { name: "Alice", from: names::SENDER, subject, form: "plain", text };
         letter.raw(names::AGENT, &run::system_mint()).map(|raw| String::from_utf8(raw).unwrap())
     }
 

@@ -8,7 +8,7 @@ mod folder;
 mod follow;
 mod forge;
 mod forward;
-mod letter;
+pub(super) mod letter;
 mod names;
 pub(super) mod sending;
 

@@ -4,6 +4,7 @@
 use super::folder::Folder;
 use crate::cli::Failure;
 use crate::cli::local::DOMAIN;
+use crate::cli::send;
 use crate::testkit::dns::Zone;
 use crate::testkit::signer::{Key, Signer};
 
@@ -20,9 +21,8 @@ const SELECTOR: &str = "dev";
 /// The senders' domains; each has its own key.
 pub(super) const DOMAINS: [&str; 3] = ["good.example", "evil.example", "xn--gd-fmca.example"];
 
-/// Names a key file by selector and domain, as `gatepost send --sign` reads it.
 pub(super) fn key_file(domain: &str) -> String {
-    format!("{SELECTOR}._domainkey.{domain}.pem")
+    send::key_file(SELECTOR, domain)
 }
 
 /// A signer for one of the domains.

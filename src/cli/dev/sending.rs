@@ -83,7 +83,8 @@ impl DevArgs {
         let text = self.text.clone().unwrap_or_else(|| {
             "Hello,\n\nplease send the invoice for order 4711.\n\nAlice".to_owned()
         });
-        let letter = Letter { from: names::SENDER, subject, form: "plain", text };
+        let (name, from) = ("Alice Example", names::SENDER);
+        let letter = Letter { name, from, subject, form: "plain", text };
         forge::prepare(letter, self.forge, &to.join(", "), folder, &run::system_mint())
     }
 }

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crate::app::doctor::{Check, CheckSubject};
-use crate::config::DEFAULT_FILE;
 use crate::domain::causes::with_causes;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::Mint;
@@ -19,9 +18,9 @@ const OTHERS: u32 = 0o077;
 /// No clock of a healthy machine goes back by so much.
 const BACK: Duration = Duration::from_secs(60);
 
-/// Checks the settings, the data folder and the files with keys.
-pub(super) fn check(settings: &Settings, mint: &Mint) -> Vec<Check> {
-    let mut checks = vec![of_settings(settings)];
+/// Checks the settings, which `file` has in part, the data folder and the files with keys.
+pub(super) fn check(settings: &Settings, file: Option<&Path>, mint: &Mint) -> Vec<Check> {
+    let mut checks = vec![of_settings(settings, file)];
     if let Location::Folder(folder) = &settings.place.database {
         checks.push(of_folder(folder));
         checks.extend(of_clock(folder, mint.clock().now()));
@@ -32,9 +31,9 @@ pub(super) fn check(settings: &Settings, mint: &Mint) -> Vec<Check> {
     checks
 }
 
-fn of_settings(settings: &Settings) -> Check {
-    let file = if Path::new(DEFAULT_FILE).exists() { DEFAULT_FILE } else { "" };
-    let topic = Check::of(CheckSubject::Settings, file);
+fn of_settings(settings: &Settings, file: Option<&Path>) -> Check {
+    let file = file.map(|path| path.display().to_string());
+    let topic = Check::of(CheckSubject::Settings, file.unwrap_or_default());
     if !settings.is_secure() && !settings.http.ip().is_loopback() {
         return topic.warning(
             format!("the API speaks http at {}: keys cross the network in clear", settings.http),

@@ -3,8 +3,6 @@
 //! store to its first delivery. Until the record is published, an unsigned message, which the server
 //! must refuse.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,10 +11,11 @@ use tokio::time::{Instant, sleep, timeout};
 use super::{WITHIN, ports};
 use crate::app::access::Access;
 use crate::app::doctor::{Check, CheckSubject, CheckTopic};
-use crate::cli::Failure;
+use crate::cli::dev::letter::Letter;
 use crate::cli::local::{one_line, record_of};
+use crate::cli::send::{key_file, read_key};
+use crate::cli::{Failure, reading};
 use crate::disk;
-use crate::domain::account::AccountType;
 use crate::domain::address::Address;
 use crate::domain::causes::with_causes;
 use crate::domain::delivery::State;
@@ -26,6 +25,7 @@ use crate::domain::reason::Reason;
 use crate::domain::verdict::Verdict;
 use crate::run::{self, Settings};
 use crate::store::{DeliveryRecord, Location, Store, StoreError, StorePlace};
+use crate::testkit::presented::reachable;
 use crate::testkit::signer::{Key, Signer};
 use crate::testkit::smtp_client::{Replies, Transaction, deliver};
 
@@ -59,8 +59,7 @@ impl TestMessage {
         let to = Address::parse(to).map_err(|error| format!("--send-test: {to:?}: {error}"))?;
         let own = || match &place.database {
             Location::Folder(folder) => {
-                let file = format!("{NAME}._domainkey.{}.pem", to.domain());
-                Some(folder.join(FOLDER).join(file))
+                Some(folder.join(FOLDER).join(key_file(NAME, to.domain().as_str())))
             }
             Location::Postgres(_) => None,
         };
@@ -76,8 +75,9 @@ impl TestMessage {
             let advice = "name the address of the running server (--smtp HOST:PORT)";
             return vec![topic().failure(detail, advice)];
         }
-        let signer = match self.signer() {
-            Ok(signer) => signer,
+        let prepared = self.signer().and_then(|signer| Ok((signer, self.letter(mint)?)));
+        let (signer, raw) = match prepared {
+            Ok(prepared) => prepared,
             Err(failure) => {
                 let advice = "correct the key, or remove the file: a new key is made";
                 return vec![topic().failure(failure.to_string(), advice)];
@@ -89,10 +89,10 @@ impl TestMessage {
         };
         match &signer {
             Some(signer) if published => {
-                vec![self.send_signed(signer, settings, store, mint).await]
+                vec![self.send_signed(signer, &raw, settings, store).await]
             }
             _ => {
-                let unsigned = self.send_unsigned(settings, store, mint).await;
+                let unsigned = self.send_unsigned(&raw, settings, store).await;
                 vec![unsigned, Self::unpublished(topic(), signer.as_ref())]
             }
         }
@@ -101,18 +101,11 @@ impl TestMessage {
     /// Reads the key, or makes it the first time.
     fn signer(&self) -> Result<Option<Signer>, Failure> {
         let Some(path) = &self.key else { return Ok(None) };
-        let pem = match fs::read_to_string(path) {
-            Ok(pem) => pem,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let pem = Key::generate_ed25519()?.to_pem();
-                disk::make_folder(path.parent().unwrap_or(Path::new(".")))?;
-                disk::write_new(path, pem.as_bytes())?;
-                pem
-            }
-            Err(error) => return Err(format!("cannot read {}: {error}", path.display()).into()),
-        };
-        let key = Key::from_pem(&pem).map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(Some(Signer::new(key, self.to.domain().as_str(), NAME)))
+        if !path.exists() {
+            disk::make_folder(path.parent().unwrap_or(Path::new(".")))?;
+            disk::write_new(path, Key::generate_ed25519()?.to_pem().as_bytes())?;
+        }
+        Ok(Some(Signer::new(read_key(path)?, self.to.domain().as_str(), NAME)))
     }
 
     fn unpublished(topic: CheckTopic, signer: Option<&Signer>) -> Check {
@@ -127,10 +120,9 @@ impl TestMessage {
         }
     }
 
-    async fn send_unsigned(&self, settings: &Settings, store: &Store, mint: &Mint) -> Check {
+    async fn send_unsigned(&self, raw: &[u8], settings: &Settings, store: &Store) -> Check {
         let topic = Check::of(CheckSubject::Message, self.to.to_string());
-        let raw = self.letter(mint);
-        let record = match self.deliver(&raw, settings, store).await {
+        let record = match self.deliver(raw, settings, store).await {
             Ok(record) => record,
             Err(why) => return why.told(topic),
         };
@@ -151,12 +143,12 @@ impl TestMessage {
     async fn send_signed(
         &self,
         signer: &Signer,
+        raw: &[u8],
         settings: &Settings,
         store: &Store,
-        mint: &Mint,
     ) -> Check {
         let topic = Check::of(CheckSubject::Message, self.to.to_string());
-        let raw = match signer.sign(&self.letter(mint)) {
+        let raw = match signer.sign(raw) {
             Ok(raw) => raw,
             Err(error) => return topic.failure(error.to_string(), "make a new key"),
         };
@@ -191,23 +183,15 @@ impl TestMessage {
         format!("{NAME}@{}", self.to.domain())
     }
 
-    fn letter(&self, mint: &Mint) -> Vec<u8> {
-        let (from, to, domain) = (self.sender(), &self.to, self.to.domain());
-        let date = mint.clock().now().utc().strftime("%a, %d %b %Y %H:%M:%S +0000").to_string();
-        format!(
-            "From: Gatepost doctor <{from}>\r\n\
-             To: {to}\r\n\
-             Subject: Test message of gatepost doctor\r\n\
-             Date: {date}\r\n\
-             Message-ID: <{id}@{domain}>\r\n\
-             MIME-Version: 1.0\r\n\
-             Content-Type: text/plain; charset=utf-8\r\n\
-             Content-Transfer-Encoding: 7bit\r\n\
-             \r\n\
-             An operator sent this message by `gatepost doctor --send-test`.\r\n",
-            id = mint.uuid()
-        )
-        .into_bytes()
+    fn letter(&self, mint: &Mint) -> Result<Vec<u8>, Failure> {
+        let letter = Letter {
+            name: "Gatepost doctor",
+            from: &self.sender(),
+            subject: "Test message of gatepost doctor".to_owned(),
+            form: "plain",
+            text: "An operator sent this message by `gatepost doctor --send-test`.".to_owned(),
+        };
+        letter.raw(&self.to.to_string(), mint)
     }
 
     /// Delivers a message to the running server, and reads its record.
@@ -217,7 +201,7 @@ impl TestMessage {
         settings: &Settings,
         store: &Store,
     ) -> Result<IntakeRecord, Untold> {
-        let server = ports::reachable(settings.smtp);
+        let server = reachable(settings.smtp);
         let (from, to) = (self.sender(), [self.to.to_string()]);
         let transaction = Transaction { helo: "localhost", from: &from, to: &to, raw };
         let replies: Replies = match timeout(REPLIES, deliver(server, &transaction)).await {
@@ -228,7 +212,7 @@ impl TestMessage {
         let reply = one_line(replies.settling());
         let id = record_of(&reply).and_then(|id| id.parse::<IntakeId>().ok());
         let Some(id) = id else { return Err(Untold::WithoutRecord(reply)) };
-        let partner = store.accounts(Some(AccountType::Partner)).await?.into_iter().next();
+        let partner = reading::partner(store).await?;
         let Some(partner) = partner else { return Err(Untold::Elsewhere(reply)) };
         let scope = Access::of_operator(&partner);
         let until = Instant::now() + RECORD;
@@ -275,7 +259,7 @@ async fn is_published(signer: &Signer, settings: &Settings) -> bool {
     let (dns, rules) = (settings.dns.as_deref(), &settings.rules.intake);
     let Ok(record) = signer.key().txt_record() else { return false };
     let Ok(dns) = run::authenticator(dns, rules, &settings.hostname) else { return false };
-    let found = dns.texts(signer.key_name(), WITHIN).await.unwrap_or_default();
+    let found = dns.texts(signer.key_name(), Instant::now() + WITHIN).await.unwrap_or_default();
     let plain = |text: &str| text.split_whitespace().collect::<String>();
     let texts = found.iter().map(|text| plain(&String::from_utf8_lossy(text)));
     texts.collect::<Vec<_>>().contains(&plain(&record))

@@ -10,13 +10,15 @@ mod loop_message;
 mod ports;
 mod report;
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use futures_util::future::join_all;
-use tokio::time::timeout;
+use futures_util::future::ready;
+use futures_util::{StreamExt as _, stream};
+use tokio::time::{Instant, timeout};
 
 use self::loop_message::TestMessage;
 use self::ports::Listeners;
@@ -25,7 +27,7 @@ use super::global_args::GlobalArgs;
 use super::{Failure, serve};
 use crate::app::doctor::domain::ServerFacts;
 use crate::app::doctor::{
-    Check, CheckSubject, certificates, database, domain, egress, originals, resolvers, tls_reports,
+    Check, CheckSubject, certificates, database, domain, egress, originals, resolvers,
 };
 use crate::config::{ServeOptions, StoreOptions};
 use crate::domain::causes::with_causes;
@@ -35,7 +37,7 @@ use crate::egress::certificate::Certificate;
 use crate::egress::guard::Guard;
 use crate::run::{self, Settings};
 use crate::store::{Serving, Store, StoreError};
-use crate::verify::Servers;
+use crate::verify::{Authenticator, Servers};
 
 /// Longest wait for one look-up, connection or greeting.
 const WITHIN: Duration = Duration::from_secs(8);
@@ -43,8 +45,6 @@ const WITHIN: Duration = Duration::from_secs(8);
 const OF_ONE_SUBJECT: Duration = Duration::from_secs(30);
 /// Most domains that are checked at the same time.
 const DOMAINS_AT_ONCE: usize = 8;
-/// Most domains of the store that are checked.
-const MOST_DOMAINS: usize = 200;
 
 /// Check settings, files, ports, database, DNS and certificates, and say what to do
 #[derive(Args, Debug)]
@@ -85,18 +85,12 @@ impl Doctor {
         let mint = run::system_mint();
         let mut report = Report::new(global.json);
         let (opened, listeners) =
-            tokio::join!(Opened::of(&settings, &mint), ports::look(&settings));
+            tokio::join!(Opened::of(&settings, global.store.file(), &mint), ports::look(&settings));
         let shown = listeners.certificate.clone().or_else(|| opened.certificate("smtp"));
         let (general, of_domains) =
             tokio::join!(opened.check(&settings, &mint, &listeners), async {
-                of_domains(
-                    &settings,
-                    (&mint, opened.store.as_ref()),
-                    opened.domains(domains).await,
-                    shown,
-                )
-                .await
-            },);
+                opened.of_domains(&settings, &mint, opened.domains(domains).await, shown).await
+            });
         for checks in [general, listeners.checks.clone(), of_domains] {
             report.show(checks)?;
         }
@@ -132,7 +126,7 @@ pub(super) async fn before_start(
     {
         report.show(vec![database::unopened(&settings.place.database.to_string(), &error)])?;
     }
-    let opened = Opened::of(&settings, &mint).await;
+    let opened = Opened::of(&settings, store.file(), &mint).await;
     report.show(opened.check(&settings, &mint, &Listeners::default()).await)?;
     opened.close().await;
     report.finish()
@@ -144,18 +138,21 @@ fn cannot_begin(failure: &Failure) -> ExitCode {
 }
 
 /// The store and the certificates of the settings, as far as they can be opened.
-struct Opened {
+struct Opened<'f> {
+    /// The file with settings, if there is one.
+    file: Option<&'f Path>,
     store: Option<Store>,
     certificates: Vec<run::OwnCertificate>,
     /// Parts that could not be opened.
     failures: Vec<Check>,
 }
 
-impl Opened {
-    async fn of(settings: &Settings, mint: &Mint) -> Self {
+impl<'f> Opened<'f> {
+    async fn of(settings: &Settings, file: Option<&'f Path>, mint: &Mint) -> Self {
         let mut failures = Vec::new();
         let place = &settings.place;
-        let opening = Store::open(place, &settings.rules.store, mint.clone());
+        // Never migrated: it may be in use, and the wait may end before a migration does.
+        let opening = Store::open_as_is(place, &settings.rules.store, mint.clone());
         let store = match timeout(OF_ONE_SUBJECT, opening).await {
             Ok(Ok(store)) => Some(store),
             Ok(Err(error)) => {
@@ -175,7 +172,7 @@ impl Opened {
             failures.push(topic.failure(with_causes(detail.as_ref()), advice));
             Vec::new()
         });
-        Self { store, certificates, failures }
+        Self { file, store, certificates, failures }
     }
 
     fn certificate(&self, listener: &str) -> Option<Certificate> {
@@ -208,7 +205,7 @@ impl Opened {
         let guard = Guard::new(settings.egress_allow.clone(), &rules.webhooks);
         let egress = egress::check(&guard, &allowed.join(","));
         let certificates = self.of_certificates(settings, mint, listeners);
-        let files = files::check(settings, mint);
+        let files = files::check(settings, self.file, mint);
         let all = [files, self.failures.clone(), of_store, vec![egress], resolvers, certificates];
         all.concat()
     }
@@ -247,6 +244,33 @@ impl Opened {
         }
     }
 
+    /// Checks the DNS of domains, some at a time. `shown` is the certificate of this server.
+    async fn of_domains(
+        &self,
+        settings: &Settings,
+        mint: &Mint,
+        domains: Vec<DomainName>,
+        shown: Option<Certificate>,
+    ) -> Vec<Check> {
+        let rules = &settings.rules;
+        let dns =
+            match run::authenticator(settings.dns.as_deref(), &rules.intake, &settings.hostname) {
+                Ok(dns) => dns,
+                // Told with the resolvers.
+                Err(_) => return Vec::new(),
+            };
+        let facts = ServerFacts {
+            hostname: settings.hostname.clone(),
+            certificate: shown,
+            now: mint.clock().now(),
+            expiry_warning: rules.smtp.tls.expiry_warning(),
+            tls_reports: settings.tls_reports.clone(),
+            deadline: Instant::now() + OF_ONE_SUBJECT,
+            is_for_operator: true,
+        };
+        in_turn(&dns, self.store.as_ref(), &domains, &facts).await
+    }
+
     async fn close(&self) {
         if let Some(store) = &self.store {
             store.close().await;
@@ -254,50 +278,28 @@ impl Opened {
     }
 }
 
-/// Checks the DNS of domains, some at a time. `shown` is the certificate of this server.
-async fn of_domains(
-    settings: &Settings,
-    (mint, store): (&Mint, Option<&Store>),
-    domains: Vec<DomainName>,
-    shown: Option<Certificate>,
+/// Checks as many domains as can begin before the deadline.
+async fn in_turn(
+    dns: &Authenticator,
+    store: Option<&Store>,
+    domains: &[DomainName],
+    facts: &ServerFacts,
 ) -> Vec<Check> {
-    let rules = &settings.rules;
-    let dns = match run::authenticator(settings.dns.as_deref(), &rules.intake, &settings.hostname) {
-        Ok(dns) => dns,
-        // Told with the resolvers.
-        Err(_) => return Vec::new(),
-    };
-    let facts = ServerFacts {
-        hostname: settings.hostname.clone(),
-        certificate: shown,
-        now: mint.clock().now(),
-        expiry_warning: rules.smtp.tls.expiry_warning(),
-        within: WITHIN,
-    };
-    let asked = tls_reports::Asked {
-        dns: &dns,
-        store,
-        address: settings.tls_reports.as_ref(),
-        now: facts.now,
-        within: WITHIN,
-    };
-    let mut checks = Vec::new();
-    let ending = tokio::time::Instant::now() + OF_ONE_SUBJECT;
-    for some in domains.chunks(DOMAINS_AT_ONCE).take(MOST_DOMAINS / DOMAINS_AT_ONCE) {
-        let checking = join_all(some.iter().map(async |one| {
-            let (dns, reports) =
-                tokio::join!(domain::check(&dns, one, &facts), tls_reports::check(asked, one));
-            [dns, reports].concat()
-        }));
-        match tokio::time::timeout_at(ending, checking).await {
-            Ok(found) => checks.extend(found.into_iter().flatten()),
-            Err(_) => {
-                checks.push(late(CheckSubject::Mx, OF_ONE_SUBJECT));
-                break;
-            }
-        }
-    }
-    checks
+    let begun = stream::iter(domains).take_while(|_| ready(Instant::now() < facts.deadline));
+    let checking = begun
+        .enumerate()
+        .map(async |(place, one)| (place, domain::check(dns, store, one, facts).await));
+    // In any order: a slow one holds up none behind it.
+    let found = checking.buffer_unordered(DOMAINS_AT_ONCE);
+    let found: BTreeMap<usize, Vec<Check>> = found.collect().await;
+    let unchecked = domains.len().saturating_sub(found.len());
+    let left = (unchecked > 0).then(|| {
+        Check::of(CheckSubject::Mx, "").warning(
+            format!("{unchecked} domains were not checked: there was no time left"),
+            "name them, some at a time: gatepost doctor --domain DOMAIN,…",
+        )
+    });
+    found.into_values().flatten().chain(left).collect()
 }
 
 /// Bounds the checks of one subject.
@@ -309,4 +311,52 @@ async fn in_time(subject: CheckSubject, checks: impl Future<Output = Vec<Check>>
 fn late(subject: CheckSubject, limit: Duration) -> Check {
     let detail = format!("it did not answer within {} s", limit.as_secs());
     Check::of(subject, "").failure(detail, "see that it runs, and that the network leads there")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::doctor::Tone;
+    use crate::rules::Rules;
+    use crate::shutdown::Shutdown;
+    use crate::testkit::dns::{DnsServer, Zone};
+
+    async fn checked(dns: &DnsServer, domains: usize, within: Duration) -> Vec<Check> {
+        let domains: Vec<_> = (0..domains)
+            .map(|number| DomainName::parse(&format!("d{number}.example")).unwrap())
+            .collect();
+        let facts = ServerFacts {
+            hostname: DomainName::parse("mx.example").unwrap(),
+            certificate: None,
+            now: run::system_mint().clock().now(),
+            expiry_warning: Duration::ZERO,
+            tls_reports: None,
+            deadline: Instant::now() + within,
+            is_for_operator: true,
+        };
+        let rules = Rules::defaults().unwrap().intake;
+        let dns = run::authenticator(Some(&[dns.addr()]), &rules, &facts.hostname).unwrap();
+        in_turn(&dns, None, &domains, &facts).await
+    }
+
+    #[tokio::test]
+    async fn no_domain_is_left_out_in_silence() {
+        let dns = DnsServer::start(Zone::default(), Shutdown::default()).await.unwrap();
+        let is_of_mx =
+            |check: &&Check| check.subject == CheckSubject::Mx && !check.about.is_empty();
+        let all = checked(&dns, 201, OF_ONE_SUBJECT).await;
+        assert_eq!(all.iter().filter(is_of_mx).count(), 201);
+        assert!(all.iter().all(|check| !check.detail.contains("no time left")));
+
+        // One silent domain of eight keeps no other from being checked.
+        dns.change(|zone| zone.insert("d0.example", "MX", "TIMEOUT", "")).unwrap();
+        let all = checked(&dns, 30, Duration::from_secs(2)).await;
+        let of_mx: Vec<_> = all.iter().filter(is_of_mx).collect();
+        assert_eq!(of_mx.len(), 30);
+        assert!(of_mx[0].detail.contains("cannot be looked up"), "{:?}", of_mx[0]);
+        let all = checked(&dns, 3, Duration::ZERO).await;
+        let last = all.last().unwrap();
+        assert_eq!((last.tone, all.len()), (Tone::Warning, 1));
+        assert!(last.detail.starts_with("3 domains were not checked"), "{last:?}");
+    }
 }

@@ -1,7 +1,7 @@
 //! The addresses of the settings: whether this server answers there, or could listen.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use futures_util::future::join_all;
 use tokio::net::TcpListener;
@@ -12,7 +12,7 @@ use crate::app::doctor::{Check, CheckSubject};
 use crate::cli::serve::start_errors::{NamedSettings, Unbound};
 use crate::egress::certificate::Certificate;
 use crate::run::Settings;
-use crate::testkit::presented::{self, Greeting, Opening, Page};
+use crate::testkit::presented::{self, Greeting, Opening, Page, reachable};
 
 /// How the listeners present themselves.
 #[derive(Clone, Debug, Default)]
@@ -56,16 +56,6 @@ enum Presence {
     Other(String),
 }
 
-/// An address that a client on this machine can connect to.
-pub(super) fn reachable(address: SocketAddr) -> SocketAddr {
-    let host = match address.ip() {
-        IpAddr::V4(host) if host.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(host) if host.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        host => host,
-    };
-    SocketAddr::new(host, address.port())
-}
-
 /// Whether connections of this machine must begin with a PROXY header.
 pub(super) fn wants_proxy_header(settings: &Settings, address: SocketAddr) -> bool {
     let from = reachable(address).ip();
@@ -90,20 +80,18 @@ pub(super) async fn look(settings: &Settings) -> Listeners {
 }
 
 fn listeners(settings: &Settings) -> Vec<Listener> {
-    let tls = &settings.tls;
-    let api = if tls.http.is_some() { Opening::Tls } else { Opening::Clear };
-    let acme = tls.acme.as_ref().map(|acme| acme.http);
-    let all = [
-        ("--smtp", Some(settings.smtp), Speech::Smtp(Opening::Clear)),
-        ("--smtps", tls.smtps, Speech::Smtp(Opening::Tls)),
-        ("--http", Some(settings.http), Speech::Api(api)),
-        ("--metrics", settings.metrics, Speech::Metrics),
-        ("--acme-http", acme, Speech::Challenges),
-    ];
-    let listener = |(flag, address, speech): (&'static str, Option<SocketAddr>, Speech)| {
-        Some(Listener { flag, address: address?, speech })
-    };
-    all.into_iter().filter_map(listener).collect()
+    let api = Opening::of(settings.tls.serves_https());
+    let all = settings.listeners().map(|(name, flag, address)| {
+        let speech = match name {
+            "smtps" => Speech::Smtp(Opening::Tls),
+            "http" => Speech::Api(api),
+            "metrics" => Speech::Metrics,
+            "acme" => Speech::Challenges,
+            _ => Speech::Smtp(Opening::Clear),
+        };
+        Listener { flag, address, speech }
+    });
+    all.collect()
 }
 
 impl Listener {

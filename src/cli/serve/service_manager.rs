@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use listenfd::ListenFd;
 use sd_notify::NotifyState;
+use tokio::net::UnixDatagram;
 use tokio::sync::Mutex;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::cli::Failure;
@@ -17,6 +18,10 @@ use crate::run::{Pulse, Running, Sockets};
 
 /// The names of the sockets, in their order; `listenfd` leaves them to its callers.
 const NAMES: &str = "LISTEN_FDNAMES";
+/// Where the manager listens.
+const SOCKET: &str = "NOTIFY_SOCKET";
+/// Longest wait for a manager that reads nothing.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Takes the sockets that were passed to this process. Changes the environment, so it must be called
 /// before there are threads.
@@ -46,21 +51,20 @@ pub(super) fn passed_sockets() -> Result<Sockets, Failure> {
 }
 
 pub(super) async fn starting() {
-    tell(|| sd_notify::notify(&[NotifyState::Status("opening the store")])).await;
+    tell(&[NotifyState::Status("opening the store")]).await;
 }
 
 pub(super) async fn ready(running: &Running) {
     let status = format!("ready: {}", running.in_words());
-    tell(move || sd_notify::notify(&[NotifyState::Ready, NotifyState::Status(&status)])).await;
+    tell(&[NotifyState::Ready, NotifyState::Status(&status)]).await;
 }
 
 pub(super) async fn reloading() {
-    tell(|| {
-        let now = NotifyState::monotonic_usec_now()?;
-        let status = NotifyState::Status("reading the certificate files again");
-        sd_notify::notify(&[NotifyState::Reloading, now, status])
-    })
-    .await;
+    let status = NotifyState::Status("reading the certificate files again");
+    match NotifyState::monotonic_usec_now() {
+        Ok(now) => tell(&[NotifyState::Reloading, now, status]).await,
+        Err(error) => tracing::warn!(%error, "cannot read the time for the service manager"),
+    }
 }
 
 pub(super) async fn stopping(grace: Duration) {
@@ -68,14 +72,22 @@ pub(super) async fn stopping(grace: Duration) {
     let status = format!(
         "stopping: sessions and deliveries under way have {seconds} seconds, nothing new comes in"
     );
-    tell(move || sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status(&status)])).await;
+    tell(&[NotifyState::Stopping, NotifyState::Status(&status)]).await;
 }
 
-/// Tells the service manager, if there is one. A manager that reads nothing holds up no thread of
-/// mail. A failure is logged only: the server is no worse for it.
-async fn tell(notify: impl FnOnce() -> io::Result<()> + Send + 'static) {
-    let told = tokio::task::spawn_blocking(notify).await.map_err(io::Error::from);
-    if let Err(error) = told.and_then(|told| told) {
+/// Tells the service manager, if there is one. A manager that reads nothing holds up no thread, and
+/// the caller no longer than [`PATIENCE`]; `sd_notify::notify` would block for good. A failure is
+/// logged only: the server is no worse for it.
+async fn tell(states: &[NotifyState<'_>]) {
+    let Some(manager) = env::var_os(SOCKET) else { return };
+    let text: String = states.iter().map(|state| format!("{state}\n")).collect();
+    let telling = async {
+        let socket = UnixDatagram::unbound()?;
+        socket.connect(manager)?;
+        socket.send(text.as_bytes()).await
+    };
+    let told = timeout(PATIENCE, telling).await;
+    if let Err(error) = told.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
         tracing::warn!(error = %error, "cannot tell the service manager");
     }
 }
@@ -115,7 +127,7 @@ async fn tell_life(every: Duration, pulse: Pulse, state: State) {
     loop {
         sleep(every).await;
         match pulse.beat().await {
-            Ok(()) => tell(|| sd_notify::notify(&[NotifyState::Watchdog])).await,
+            Ok(()) => tell(&[NotifyState::Watchdog]).await,
             Err(error) => {
                 tracing::warn!(error = %error, "a part has failed: the watchdog is not told");
             }
@@ -131,6 +143,6 @@ async fn tell_state(pulse: &Pulse, state: &State) {
     let Some(told) = &mut *state else { return };
     if *told != now {
         told.clone_from(&now);
-        tell(move || sd_notify::notify(&[NotifyState::Status(&now)])).await;
+        tell(&[NotifyState::Status(&now)]).await;
     }
 }

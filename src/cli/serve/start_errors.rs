@@ -19,7 +19,7 @@ pub(in crate::cli) struct Unbound {
 
 /// Settings that a startup error can be about, with their flags.
 pub(in crate::cli) struct NamedSettings {
-    addresses: [(&'static str, Option<SocketAddr>, u16); 3],
+    addresses: Vec<(&'static str, SocketAddr)>,
     files: [(&'static str, Option<PathBuf>); 4],
 }
 
@@ -28,11 +28,7 @@ impl NamedSettings {
         let tls = &settings.tls;
         let (smtp, http) = (tls.smtp.as_ref(), tls.http.as_ref());
         Self {
-            addresses: [
-                ("--smtp", Some(settings.smtp), 2525),
-                ("--smtps", tls.smtps, 4465),
-                ("--http", Some(settings.http), 8080),
-            ],
+            addresses: settings.listeners().map(|(_, flag, address)| (flag, address)).collect(),
             files: [
                 ("--smtp-tls-cert", smtp.map(|paths| paths.chain.clone())),
                 ("--smtp-tls-key", smtp.map(|paths| paths.key.clone())),
@@ -61,8 +57,8 @@ impl NamedSettings {
         address: SocketAddr,
         source: &io::Error,
     ) -> Option<Unbound> {
-        let (flag, _, other) = self.addresses.iter().find(|(_, one, _)| *one == Some(address))?;
-        let elsewhere = SocketAddr::new(address.ip(), *other);
+        let (flag, _) = self.addresses.iter().find(|(_, one)| *one == address)?;
+        let elsewhere = SocketAddr::new(address.ip(), unprivileged(flag));
         match source.kind() {
             io::ErrorKind::PermissionDenied if address.port() < PRIVILEGED => Some(Unbound {
                 detail: format!("cannot listen on {address}: permission denied"),
@@ -90,19 +86,27 @@ impl NamedSettings {
     }
 }
 
+/// A port that the listener of this flag may have without a privilege.
+fn unprivileged(flag: &str) -> u16 {
+    match flag {
+        "--smtp" => 2525,
+        "--smtps" => 4465,
+        "--metrics" => 9464,
+        "--acme-http" => 8081,
+        _ => 8080,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_port_of_the_privileged_is_explained() {
-        let address = SocketAddr::from(([0, 0, 0, 0], 25));
+        let (address, metrics) = (SocketAddr::from(([0, 0, 0, 0], 25)), "127.0.0.1:94");
+        let metrics = metrics.parse().unwrap();
         let named = NamedSettings {
-            addresses: [
-                ("--smtp", Some(address), 2525),
-                ("--smtps", None, 4465),
-                ("--http", None, 8080),
-            ],
+            addresses: vec![("--smtp", address), ("--metrics", metrics)],
             files: [
                 ("--smtp-tls-cert", None),
                 ("--smtp-tls-key", None),
@@ -114,5 +118,8 @@ mod tests {
         let said = named.explain(RunError::Listen { address, source: denied }).to_string();
         assert!(said.starts_with("cannot listen on 0.0.0.0:25: permission denied"), "{said}");
         assert!(said.ends_with("CAP_NET_BIND_SERVICE; or choose --smtp 0.0.0.0:2525"), "{said}");
+        let denied = io::Error::from(io::ErrorKind::PermissionDenied);
+        let said = named.explain_listening(metrics, &denied).unwrap().advice;
+        assert!(said.ends_with("or choose --metrics 127.0.0.1:9464"), "{said}");
     }
 }

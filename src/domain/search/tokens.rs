@@ -6,6 +6,8 @@
 //! depends on the searcher's own rows alone. A token consists of letters, digits, marks and colons,
 //! without spaces or quotes, and has at most a hundred characters.
 
+use std::cmp::Ordering;
+
 use super::words::{Document, Field, is_alone};
 use crate::domain::account::{AccountType, Lineage};
 use crate::domain::clock::Timestamp;
@@ -46,18 +48,23 @@ pub fn of_document(document: &Document) -> String {
 
 /// Sorts by bytes and removes duplicates.
 fn distinct<'d>(words: impl Iterator<Item = &'d str>) -> Vec<&'d str> {
-    // Most comparisons end with the first eight bytes, as one number.
-    let mut words: Vec<(u64, &str)> = words.map(|word| (head(word), word)).collect();
-    words.sort_unstable();
-    words.dedup();
+    let mut words: Vec<(u128, &str)> = words.map(|word| (head(word), word)).collect();
+    words.sort_unstable_by(order);
+    words.dedup_by(|one, before| order(one, before).is_eq());
     words.into_iter().map(|(_, word)| word).collect()
 }
 
-/// The first eight bytes of a word, which has no NUL, as a number of the same order.
-fn head(word: &str) -> u64 {
-    let mut first = [0; 8];
+/// Compares words with their heads, nearly always by these alone: most words are the same again.
+fn order((one, word): &(u128, &str), (other, another): &(u128, &str)) -> Ordering {
+    let goes_on = word.len().max(another.len()) > size_of::<u128>();
+    one.cmp(other).then_with(|| if goes_on { word.cmp(another) } else { Ordering::Equal })
+}
+
+/// The first bytes of a word, which has no NUL, as a number of the same order.
+fn head(word: &str) -> u128 {
+    let mut first = [0; size_of::<u128>()];
     first.iter_mut().zip(word.bytes()).for_each(|(place, byte)| *place = byte);
-    u64::from_be_bytes(first)
+    u128::from_be_bytes(first)
 }
 
 /// Prefix of a token for one field; empty for fields without tokens of their own.
@@ -155,6 +162,11 @@ mod tests {
             assert!(expected.split(' ').any(|token| token == beginning));
         }
         assert_eq!(beginning("re"), None);
+        // Longer than what is compared as a number, and as long.
+        let long = ["antidisestablishment", "antidisestablishing", "antidisestablish"];
+        let document = Document::read("", &[], &[], &[long.as_slice(), &long].concat().join(" "));
+        let sorted = "antidisestablish b:ant antidisestablishing antidisestablishment";
+        assert_eq!(of_document(&document), sorted);
     }
 
     #[test]

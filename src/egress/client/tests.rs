@@ -101,12 +101,20 @@ async fn names_that_lead_to_private_addresses_are_refused() {
     ] {
         let client = client(&[], limits(), answers(addresses));
         let refused = post(&client, "https://hooks.example/").await.unwrap_err();
-        assert_eq!(refused, EgressError::PrivateAddress, "{addresses:?}");
+        // The one that is forbidden, whatever stands beside it.
+        let address = addresses.last().unwrap().parse().unwrap();
+        let expected = EgressError::PrivateAddress { address, reach: Reach::Public };
+        assert_eq!(refused, expected, "{addresses:?}");
+        assert!(
+            refused.to_string().contains(&format!("resolves to {address}, which is not public"))
+        );
     }
     // Plain http reaches the operator's networks and nothing else.
     let client = client(&["10.0.0.0/8"], limits(), answers(&["8.8.8.8"]));
     for url in ["http://hooks.example/", "https://hooks.example:22/"] {
-        assert_eq!(post(&client, url).await.unwrap_err(), EgressError::PrivateAddress, "{url}");
+        let refused = post(&client, url).await.unwrap_err().to_string();
+        let words = "resolves to 8.8.8.8, which --egress-allow does not cover: plain http";
+        assert!(refused.contains(words), "{url}: {refused}");
     }
     for (url, expected) in [
         (format!("http://127.0.0.1:{port}/"), UrlError::NotHttps),
@@ -136,7 +144,9 @@ async fn a_name_that_turns_private_later_is_refused() {
     let client = client(&["127.0.0.1/32"], limits(), lookup);
     let url = format!("http://rebind.example:{}/", target.address().port());
     assert_eq!(post(&client, &url).await.unwrap().status, 200);
-    assert_eq!(post(&client, &url).await.unwrap_err(), EgressError::PrivateAddress);
+    let (address, reach) = (IpAddr::from([127, 9, 9, 9]), Reach::OperatorOnly);
+    let expected = EgressError::PrivateAddress { address, reach };
+    assert_eq!(post(&client, &url).await.unwrap_err(), expected);
     assert_eq!(asked.load(Ordering::SeqCst), 2);
     assert_eq!(target.received().len(), 1);
 }
@@ -386,7 +396,9 @@ async fn over_a_kept_connection_a_name_that_turns_private_is_refused_and_one_tha
     for _ in 0..2 {
         assert_eq!(post_on(&client, &url).await.unwrap().status, 204);
     }
-    assert_eq!(post_on(&client, &url).await.unwrap_err(), EgressError::PrivateAddress);
+    let (address, reach) = (IpAddr::from([127, 9, 9, 9]), Reach::OperatorOnly);
+    let expected = EgressError::PrivateAddress { address, reach };
+    assert_eq!(post_on(&client, &url).await.unwrap_err(), expected);
     assert_eq!(post_on(&client, &url).await.unwrap_err(), EgressError::Lookup);
     assert_eq!((connections.load(Ordering::SeqCst), requests.load(Ordering::SeqCst)), (1, 2));
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::http::openapi::descriptions::{operations, shapes};
 use crate::http::openapi::{events, problems, shared};
-use crate::http::operation::{BASE, Operation, shape};
+use crate::http::operation::{BASE, Operation};
 use crate::http::request::body::BodyRule;
 use crate::http::request::query::{FILTERS, SIGNED, TOKEN};
 use crate::http::request::target::TARGET;
@@ -24,16 +24,12 @@ pub(in crate::http) fn document(rules: &AccessRules) -> Value {
     // The targets, as fields of a body.
     let targets = TARGETS.iter().map(|(name, about)| ((*name).to_owned(), id_given(about)));
     let named: Map<String, Value> = shapes(rules).into_iter().chain(targets).collect();
-    // Two operations may name a segment differently; the document has each path once.
-    let mut paths: BTreeMap<String, (&str, Map<String, Value>)> = BTreeMap::new();
+    let mut paths: Map<String, Value> = Map::new();
     for (operation, description) in &operations(rules) {
-        let (path, methods) =
-            paths.entry(shape(operation.path)).or_insert_with(|| (operation.path, Map::new()));
-        let described = operation_object(operation, description, path, &named);
-        methods.insert(operation.verb.as_str().to_ascii_lowercase(), described);
+        let described = operation_object(operation, description, &named);
+        let path = paths.entry(operation.described).or_insert_with(|| json!({}));
+        put(path, &operation.verb.as_str().to_ascii_lowercase(), described);
     }
-    let mut paths: Map<String, Value> =
-        paths.into_values().map(|(path, methods)| (path.to_owned(), methods.into())).collect();
     let mut webhooks = events::webhooks();
     let parameters = shared::parameters(&mut [&mut paths, &mut webhooks]);
     let tag = |tag: &Tag| json!({ "name": tag.as_str(), "description": tag.about() });
@@ -85,14 +81,13 @@ fn headers() -> Value {
 fn operation_object(
     operation: &Operation,
     description: &Description,
-    path: &str,
     named: &Map<String, Value>,
 ) -> Value {
     let mut described = json!({
         "operationId": operation.id,
         "tags": [operation.tag.as_str()],
         "summary": description.summary,
-        "parameters": parameters(operation, description, path),
+        "parameters": parameters(operation, description),
         "responses": answers(operation, description, named),
     });
     if !description.about.is_empty() {
@@ -114,12 +109,11 @@ fn parameter(place: &str, name: &str, is_required: bool, mut schema: Value) -> V
     json!({ "name": name, "in": place, "required": is_required, "description": about, "schema": schema })
 }
 
-fn parameters(operation: &Operation, description: &Description, path: &str) -> Vec<Value> {
-    let own = names(operation.path);
-    let in_path = names(path).zip(own).map(|(shown, own)| {
-        let found = description.path_names.iter().find(|(name, _)| *name == own);
+fn parameters(operation: &Operation, description: &Description) -> Vec<Value> {
+    let in_path = names(operation.described).map(|name| {
+        let found = description.path_names.iter().find(|(known, _)| *known == name);
         let schema = found.map_or_else(|| id_text(IN_PATH), |(_, schema)| schema.clone());
-        parameter("path", shown, true, schema)
+        parameter("path", name, true, schema)
     });
     let mut all: Vec<Value> = in_path.collect();
     for (name, schema) in &description.query {

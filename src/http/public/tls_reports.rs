@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio::time::{Instant, timeout};
 
 use crate::app::access::need::Effect;
-use crate::app::tls_reports::{HandedReport, TlsReportError};
+use crate::app::tls_reports::{HandedReport, MEDIA_TYPES, TlsReportError};
 use crate::http::answer::file::success;
 use crate::http::error::{Code, NOTHING_HERE, Problem};
 use crate::http::passage::observe::Trace;
@@ -25,9 +25,6 @@ use crate::http::state::Http;
 
 /// Path for reports.
 pub(in crate::http) const PATH: &str = "/tls-reports";
-
-/// Media types of a report (RFC 8460 §6.4, §6.5).
-const TYPES: [&str; 2] = ["application/tlsrpt+gzip", "application/tlsrpt+json"];
 
 /// Takes a report in.
 pub(in crate::http) async fn take(
@@ -68,8 +65,8 @@ fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let media = text(CONTENT_TYPE).and_then(|value| value.split(';').next()).unwrap_or_default();
     let refuse = |detail: String| Err(Problem::new(Code::UnsupportedMediaType, detail));
-    if !TYPES.iter().any(|one| media.trim().eq_ignore_ascii_case(one)) {
-        return refuse(format!("send the report as Content-Type: {}", TYPES.join(" or ")));
+    if !MEDIA_TYPES.iter().any(|one| media.trim().eq_ignore_ascii_case(one)) {
+        return refuse(format!("send the report as Content-Type: {}", MEDIA_TYPES.join(" or ")));
     }
     // Packed twice it could unfold to any size.
     match text(CONTENT_ENCODING) {

@@ -107,8 +107,8 @@ impl Call {
         accept.is_some_and(|accept| accept.split(',').any(is_stream))
     }
 
-    /// The last event seen by the client of a stream. A reconnecting client sends it with the URL
-    /// of its first request.
+    /// The last event that the client saw. A stream that reconnects sends it with the URL of its
+    /// first request.
     pub(in crate::http) fn last_event_id(&self) -> Option<&str> {
         self.last_event_id.as_ref().map(|value| value.to_str().unwrap_or("?"))
     }

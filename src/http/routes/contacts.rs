@@ -6,7 +6,8 @@ use serde::Deserialize;
 
 use crate::app::mailbox::contact_record::ContactRecord;
 use crate::domain::id::ContactId;
-use crate::http::typed::{Call, Limit, Problem, WithHeaders, page, successes};
+use crate::http::routes::intake::handle;
+use crate::http::typed::{Call, Limit, Problem, WithHeaders, page, refused, successes};
 use crate::wire::{Named, Number};
 
 /// Lists contacts
@@ -14,6 +15,9 @@ use crate::wire::{Named, Number};
 /// Newest contacts first.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {
+    /// Only contacts with this address; other sources than email as sms:+15551231234.
+    #[schemars(example = &"boss@good.example")]
+    address: Option<String>,
     limit: Option<Limit>,
     /// Only older contacts: `next`, or the id of a contact.
     before: Option<Named<ContactId>>,
@@ -33,7 +37,10 @@ pub async fn list(call: Call, request: List) -> Result<WithHeaders<Listed>, Prob
     let (mailbox, scope) = (&call.http.use_cases.mailbox, &call.target.scope);
     let (one_more, most) = (limit.saturating_add(1), call.http.rules.limits.max_walk);
     let before = request.before.map(|Named(id)| id);
-    let (mut found, until) = mailbox.contacts(scope, before, one_more, most).await?;
+    let handle = request.address.as_deref().map(handle).transpose();
+    let handle = handle.map_err(|error| refused("address", &error))?;
+    let found = mailbox.contacts(scope, handle.as_ref(), before, one_more, most).await?;
+    let (mut found, until) = found;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = found.len() > limit;
     found.truncate(limit);

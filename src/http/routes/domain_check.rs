@@ -35,7 +35,9 @@ successes! {
 pub async fn check(call: Call, request: CheckDomain) -> Result<Checked, Problem> {
     let domain = DomainName::parse(&request.domain).map_err(|error| refused("domain", &error))?;
     let http = &call.http;
-    let _place = http.domain_checks.place(call.caller.key.id).await?;
+    let (key, account) = (call.caller.key.id, call.caller.account.id);
+    let most = http.rules.domains.checks_of_account();
+    let _place = http.domain_checks.place_of(key, (account, most)).await?;
     let checks = http.use_cases.domain_checks.check(call.account().id, &domain).await?;
     let checks = checks.into_iter().map(CheckRecord::from).collect();
     let tls_reports = http.use_cases.domain_checks.reports(&domain).await?;

@@ -1,4 +1,4 @@
-//! `DELETE /messages/{uuid}` and `DELETE /contacts/{id}`: permanent erasure.
+//! `DELETE /messages/{messageUuid}` and `DELETE /contacts/{id}`: permanent erasure.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,11 +9,13 @@ use crate::wire::{Id, Named, Number};
 
 /// Erases a message for good
 ///
-/// Erases the original, too, and the message's details in intake records.
+/// Erases the original, too, and the message's details in intake records. Also served at
+/// /messages/{messageUuid}.
 #[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Message {
     /// The message.
-    uuid: Id,
+    message_uuid: Id,
 }
 
 /// The erased message.
@@ -26,11 +28,11 @@ struct ErasedMessage {
 }
 
 pub async fn message(call: Call, request: Message) -> Result<MessageGone, Problem> {
-    let id = MessageId(request.uuid.0);
+    let id = MessageId(request.message_uuid.0);
     if !call.erasures().message(&call.target.scope, id).await? {
         return Err(Problem::not_found("message"));
     }
-    Ok(MessageGone { erased: ErasedMessage { message_uuid: request.uuid } })
+    Ok(MessageGone { erased: ErasedMessage { message_uuid: request.message_uuid } })
 }
 
 /// Erases a contact with all messages

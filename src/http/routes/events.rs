@@ -79,8 +79,8 @@ impl Answers for Followed {
     }
 
     fn request_headers() -> Fields {
-        let about = "The last event that the client of a stream saw: the stream continues with \
-                     newer events.";
+        let about = "The last event that the client saw: the answer continues with newer events, \
+                     as by after. A stream prefers it to after; a page takes one of the two.";
         let id = json!({ "type": "string", "format": "uuid", "description": about });
         vec![("Last-Event-ID?", id)]
     }
@@ -102,7 +102,13 @@ pub async fn list(call: Call, request: List) -> Result<Followed, Problem> {
     let wanted = WantedEvents::of(category, name, request.since.map(|Moment(at)| at))?;
     let followed = FollowedEvents::of(&call, wanted)?;
     let scope = &followed.view.scope;
-    let begin = begin_of(&call, &request)?;
+    let last_seen = last_seen(&call, &request)?;
+    let begin = match (last_seen, request.since) {
+        (Some(Id(id)), _) => Begin::After(EventId(id)),
+        (None, Some(Moment(since))) => Begin::Since(since),
+        (None, None) if call.wants_stream() => Begin::Now,
+        (None, None) => Begin::Oldest,
+    };
     let waiting = match wait.is_some() || call.wants_stream() {
         true => Some(register_waiting(&call, scope)?),
         false => None,
@@ -123,7 +129,7 @@ pub async fn list(call: Call, request: List) -> Result<Followed, Problem> {
             let patience =
                 wait.zip(waiting).map(|(longest, waiting)| Patience { longest, waiting });
             let page = read(followed, patience, after, limit).await?;
-            let next = page.last.map(|last| Id(last.event.0)).or(request.after);
+            let next = page.last.map(|last| Id(last.event.0)).or(last_seen);
             // `since` is left out, because it gives a position, too.
             let link = next.map(|Id(id)| vec![("after", Some(id.to_string())), ("since", None)]);
             let bodies = page.part.events.iter();
@@ -263,22 +269,23 @@ fn wait_time(call: &Call, seconds: Option<u64>) -> Result<Option<Duration>, Prob
     Ok(Some(Duration::from_secs(seconds).min(longest)).filter(|wait| !wait.is_zero()))
 }
 
-fn begin_of(call: &Call, request: &List) -> Result<Begin, Problem> {
+/// The event after which the client continues: by `after`, or by `Last-Event-ID`. A stream that
+/// reconnects repeats the URL of its first request, so its header is newer. Whoever asks for a page
+/// chooses both, so two places are refused: following one would show events again, or never.
+fn last_seen(call: &Call, request: &List) -> Result<Option<Id>, Problem> {
     if request.after.is_some() && request.since.is_some() {
         return Err(Problem::invalid("after and since exclude each other: send one"));
     }
-    // A reconnecting client repeats the URL of its first request: the header is newer.
-    let last = call.last_event_id().filter(|_| call.wants_stream()).map(|text| {
-        let detail = "Last-Event-ID must be the id of an event, as answers show it";
-        wire::uuid(text).ok_or_else(|| Problem::invalid(detail))
-    });
-    let after = last.transpose()?.or(request.after.map(|Id(id)| id));
-    Ok(match (after, request.since) {
-        (Some(id), _) => Begin::After(EventId(id)),
-        (None, Some(Moment(since))) => Begin::Since(since),
-        (None, None) if call.wants_stream() => Begin::Now,
-        (None, None) => Begin::Oldest,
-    })
+    let Some(text) = call.last_event_id() else { return Ok(request.after) };
+    let detail = "Last-Event-ID must be the id of an event, as answers show it";
+    let last = wire::uuid(text).ok_or_else(|| Problem::invalid(detail))?;
+    let differs = request.since.is_some() || request.after.is_some_and(|Id(id)| id != last);
+    if differs && !call.wants_stream() {
+        let detail = "the header Last-Event-ID and the parameter after or since say two places: \
+                      send one";
+        return Err(Problem::invalid(detail));
+    }
+    Ok(Some(Id(last)))
 }
 
 /// 503: the event is in a backlog whose order is not decided yet.

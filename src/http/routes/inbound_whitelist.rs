@@ -1,15 +1,16 @@
 //! `/email/inboundWhitelist`: the senders that an Agent admits in `allowlist` mode.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::domain::address::{Address, AddressError};
+use crate::domain::address::Address;
 use crate::domain::fault::Fault;
 use crate::domain::lookalike;
-use crate::domain::policy::AllowedSender;
+use crate::domain::policy::{AllowedSender, new_sender};
 use crate::http::request::body::LISTED;
 use crate::http::typed::{Call, Limit, Problem, WithHeaders, page, refused, successes};
 use crate::wire::Date;
@@ -64,6 +65,11 @@ pub async fn list(call: Call, request: List) -> Result<WithHeaders<Listed>, Prob
 pub struct Senders(Vec<String>);
 
 impl Senders {
+    /// Parses the new entries of this field; fails with all mistakes.
+    pub(super) fn read_new(&self, name: &str) -> Result<Vec<Address>, Problem> {
+        read(name, self.0.iter().map(|text| new_sender(text)))
+    }
+
     /// Parses the addresses of this field; fails with all mistakes.
     pub(super) fn read(&self, name: &str) -> Result<Vec<Address>, Problem> {
         read(name, self.0.iter().map(|text| Address::parse(text)))
@@ -72,7 +78,8 @@ impl Senders {
 
 /// Adds senders to the allowlist of an Agent
 ///
-/// Send email or emails. All are added, or none if one is not an address.
+/// Send email or emails: exact addresses, no patterns. All are added, or none if one is not an
+/// address.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(
     extend("minProperties" = 1, "x-one-of" = ["email", "emails"]),
@@ -103,7 +110,7 @@ struct Warning {
 
 pub async fn add(call: Call, request: Add) -> Result<Added, Problem> {
     let (name, named) = named(request.email, request.emails);
-    let senders = read(name, named.iter().map(|text| Address::parse(text)))?;
+    let senders = read(name, named.iter().map(|text| new_sender(text)))?;
     let (note, most) = (request.note.as_deref(), call.http.rules.limits.max_note_bytes);
     if note.is_some_and(|note| note.len() > most || note.chars().any(char::is_control)) {
         let why = format!("send at most {most} bytes and no control characters");
@@ -186,9 +193,9 @@ fn named(email: Option<String>, emails: Option<Senders>) -> (&'static str, Vec<S
     }
 }
 
-fn read(
+fn read<E: Display>(
     name: &str,
-    parsed: impl Iterator<Item = Result<Address, AddressError>>,
+    parsed: impl Iterator<Item = Result<Address, E>>,
 ) -> Result<Vec<Address>, Problem> {
     let (mut addresses, mut faults) = (Vec::new(), Vec::new());
     for (place, one) in parsed.enumerate() {

@@ -118,7 +118,7 @@ fn place(record: &intake_record::IntakeRecord) -> Cursor {
 
 /// Parses a sender, including names that an earlier version stored. Senders of other channels have
 /// the form `sms:+15551231234`.
-fn handle(text: &str) -> Result<Handle, AddressError> {
+pub(super) fn handle(text: &str) -> Result<Handle, AddressError> {
     let parsed = Address::parse(text).map(Handle::Mailbox);
     parsed.or_else(|error| text.parse().map_err(|_: AddressError| error))
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::app::mailbox::record::MessageRecord;
+use crate::domain::clock::TimeRange;
 use crate::domain::id::{MessageId, ThreadId};
 use crate::domain::message::Message;
 use crate::domain::source::Source;
@@ -16,7 +17,7 @@ use crate::http::typed::{
     Download, Limit, ListPlace, MediaTypes, Problem, WithHeaders, page, successes,
 };
 use crate::store::{Cursor, Page};
-use crate::wire::{Id, RoomId, Texts};
+use crate::wire::{Id, Moment, RoomId, Texts};
 
 /// `domain::marker::FIELD` as an HTTP header name.
 const DELIVERED: HeaderName = HeaderName::from_static("x-gatepost-delivered");
@@ -63,6 +64,8 @@ pub(super) async fn requested(
 /// Lists the latest messages of all Agents
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Recent {
+    /// Only messages from then on.
+    since: Option<Moment>,
     limit: Option<Limit>,
     /// Only older messages: a cursor of `Link`, or the id of a message.
     before: Option<ListPlace>,
@@ -73,16 +76,22 @@ pub struct Recent {
 pub async fn recent(call: Call, request: Recent) -> Result<WithHeaders<Records>, Problem> {
     let (mailbox, scope) = (&call.http.use_cases.mailbox, &call.target.scope);
     let mut page = requested(&call, request.limit, request.before, request.after).await?;
-    page.until = mailbox.end_of_recent(scope, &page, call.http.rules.limits.max_walk).await?;
-    let part = |part: Page| async move { mailbox.recent(scope, &part).await };
+    let time = TimeRange { since: request.since.map(|Moment(at)| at), before: None };
+    let most = call.http.rules.limits.max_walk;
+    page.until = mailbox.end_of_recent(scope, time, &page, most).await?;
+    let part = |part: Page| async move { mailbox.recent(scope, time, &part).await };
     Records::page(&page::read(&call, page, part, row).await?, &call)
 }
 
 /// Shows a message
+///
+/// Also served at /messages/{messageUuid}: there an id with a colon is a room's, and a UUID is a
+/// message's.
 #[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Show {
     /// The message.
-    uuid: Id,
+    message_uuid: Id,
 }
 
 /// The message, as lists show it.
@@ -95,7 +104,7 @@ successes! { OneRecord = OK "The message.", bare; }
 
 pub async fn show(call: Call, request: Show) -> Result<OneRecord, Problem> {
     let (mailbox, scope) = (&call.http.use_cases.mailbox, &call.target.scope);
-    let message = mailbox.message(scope, MessageId(request.uuid.0)).await?;
+    let message = mailbox.message(scope, MessageId(request.message_uuid.0)).await?;
     let message = message.ok_or_else(|| Problem::not_found("message"))?;
     let record = to_raw_value(&MessageRecord::of(&message)).map_err(Problem::internal)?;
     Ok(OneRecord(record))

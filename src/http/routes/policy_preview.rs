@@ -114,7 +114,7 @@ const BOSS: &str = "boss@good.example";
 /// Returns the verdicts that the draft would have changed in the last `days`, or its verdict on the
 /// message `eml`.
 pub async fn preview(call: Call, request: Preview) -> Result<Previewed, Problem> {
-    let add = request.add.unwrap_or_default().read("add")?;
+    let add = request.add.unwrap_or_default().read_new("add")?;
     let remove = request.remove.unwrap_or_default().read("remove")?;
     let draft = Draft::new(request.mode.map(|Word(mode)| mode), add, remove.iter().cloned());
     let draft = draft.map_err(|both| {

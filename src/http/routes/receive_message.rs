@@ -139,7 +139,7 @@ pub async fn receive(call: Call, request: Receive) -> Result<Stored, Problem> {
         sent.map(|(name, value)| (name.to_owned(), value.clone())).collect();
     let raw = Bytes::from(Value::Object(sent).to_string());
     let inbox = request.target_inbox.map_or(Inbox::Priority, |Word(inbox)| inbox);
-    let (target, received) = request.received(&call.http)?;
+    let (target, received) = request.received(&call.http).await?;
     let agent = agent(&call, target).await?;
     let stored = call.reception().receive(&agent, received, inbox, raw).await?;
     Ok(Stored { message_uuid: Id(stored.0.0), room_id: RoomId(stored.1) })
@@ -157,7 +157,7 @@ async fn agent(call: &Call, target: Target) -> Result<Account, Problem> {
 
 impl Receive {
     /// Returns the checked message and its target.
-    fn received(self, http: &Http) -> Result<(Target, Received), Problem> {
+    async fn received(self, http: &Http) -> Result<(Target, Received), Problem> {
         let rules = &http.rules.received;
         let source = self.source.map(|Word(source)| source);
         let handle = Handle::elsewhere(source, &self.source_address);
@@ -188,7 +188,10 @@ impl Receive {
             return Err(Problem::invalid("message is empty and has no attachments: send a text"));
         }
         let recording = self.voicemail_recording.as_deref();
-        let outbound = self.outbound_message_webhook_url.as_deref();
+        let outbound_url = match self.outbound_message_webhook_url.as_deref() {
+            Some(text) => Some(outbound_url(http, text).await?),
+            None => None,
+        };
         let received = Received {
             handle,
             name: line("name", self.name, plain_line)?,
@@ -198,7 +201,7 @@ impl Receive {
             attachments,
             context,
             metadata: not_ours(self.metadata.unwrap_or_default())?,
-            outbound_url: outbound.map(|text| outbound_url(http, text)).transpose()?,
+            outbound_url,
             chat_dialog: self.chat_dialog.map(dialog),
             call: message::Call {
                 duration: self.duration,
@@ -290,10 +293,10 @@ fn not_ours(metadata: Map<String, Value>) -> Result<Map<String, Value>, Problem>
 
 /// Checks a URL that is stored and shown. Nothing is ever sent to it, but it is checked like a
 /// webhook's, so that readers may use it as one.
-fn outbound_url(http: &Http, text: &str) -> Result<String, Problem> {
+async fn outbound_url(http: &Http, text: &str) -> Result<String, Problem> {
     const NAME: &str = "outboundMessageWebhookUrl";
     bounded(NAME, text.len(), LONGEST_URL)?;
-    let url = http.guard.destination(text);
+    let url = http.urls.destination(text).await;
     let url = url.map_err(|error| refused_url(NAME, &error))?;
     Ok(url.to_string())
 }

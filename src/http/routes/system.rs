@@ -85,12 +85,12 @@ struct Check {
     since: Date,
 }
 
-/// A certificate in use.
+/// A certificate in use: of those for several names, the one that ends first.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 struct Certificate {
-    /// smtp or https.
+    /// smtp, https, or mta-sts for the hosts of policies.
     listener: &'static str,
     /// The end of its validity.
     ends_at: Date,

@@ -214,8 +214,11 @@ impl HasBeenSet {
 /// Sets a relay, or changes the way in of its provider. Only the answer that creates a relay shows
 /// its secret.
 pub async fn set(call: Call, request: Set) -> Result<HasBeenSet, Problem> {
-    let url = request.url.map(|text| call.http.guard.destination(&text)).transpose();
-    let url = url.map_err(|error| refused_url("url", &error))?;
+    let url = match &request.url {
+        Some(text) => Some(call.http.urls.destination(text).await),
+        None => None,
+    };
+    let url = url.transpose().map_err(|error| refused_url("url", &error))?;
     let codes = |codes: Vec<SuccessCode>| codes.into_iter().map(|SuccessCode(code)| code).collect();
     let change = RelayChange {
         url,
@@ -235,7 +238,7 @@ pub async fn set(call: Call, request: Set) -> Result<HasBeenSet, Problem> {
 /// Removes the relay of this type
 ///
 /// Messages are processed without it from now on. The way in of the provider, and its verification,
-/// stay.
+/// stay: DELETE /webhookRelay/{type}/inboundKey ends those.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Remove {
     /// The kind of messages that are relayed.
@@ -245,6 +248,20 @@ pub struct Remove {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Removed {}
+
+/// Ends the inbound key of this type for good
+///
+/// The provider's posts to inboundUrl get 404 from now on. The relay stays. A later POST makes a
+/// new key, which only its answer and this account's GET show.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct RemoveInboundKey {
+    /// The kind of messages that are relayed.
+    #[schemars(extend("x-noun" = "relay type"))]
+    r#type: Word<RelayType>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct InboundKeyRemoved {}
 
 successes! {
     TypesListed {
@@ -257,6 +274,7 @@ successes! {
     } = OK "relays found";
     RelayAnswer { config: WholeConfig } = OK "relay found";
     Removed = OK "relay deleted; messages are processed without it from now on";
+    InboundKeyRemoved = OK "inbound key ended; its URL answers 404 from now on";
     HasBeenSet {
         config: WholeConfig,
         /// The secret that signs its requests; shown only in the answer that creates it.
@@ -270,6 +288,15 @@ successes! {
 pub async fn remove(call: Call, request: Remove) -> Result<Removed, Problem> {
     call.relays().remove(call.account().id, request.r#type.0).await?;
     Ok(Removed {})
+}
+
+/// Ends the way in at once, but keeps the relay.
+pub async fn remove_inbound_key(
+    call: Call,
+    request: RemoveInboundKey,
+) -> Result<InboundKeyRemoved, Problem> {
+    call.relays().remove_inbound_key(call.account().id, request.r#type.0).await?;
+    Ok(InboundKeyRemoved {})
 }
 
 async fn whole(call: &Call, kind: RelayType) -> Result<WholeConfig, Problem> {

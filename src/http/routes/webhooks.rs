@@ -77,7 +77,8 @@ async fn create(call: &Call, request: Keep) -> Result<Created, Problem> {
         return Err(Problem::mistaken([url, label, category].into_iter().flatten().collect()));
     };
     check_may_see(call, category)?;
-    let url = call.http.guard.destination(url).map_err(|error| refused_url("url", &error))?;
+    let url = call.http.urls.destination(url).await;
+    let url = url.map_err(|error| refused_url("url", &error))?;
     let destinations = call.destinations();
     let headers =
         request.headers.map(CustomHeader::pairs).map(|given| destinations.headers(given, &[]));

@@ -44,7 +44,7 @@ impl Changes {
         let (verb, path) = operation.split_once(' ').unwrap();
         let mark = if path.contains('?') { '&' } else { '?' };
         let path = format!("{path}{mark}targetAccountId={}", target.to_string());
-        let path = path.replace("{id}", &self.id).replace("{uuid}", &self.id);
+        let path = path.replace("{id}", &self.id).replace("{messageUuid}", &self.id);
         let path = path.replace("{appId}/{appVersion}", "crm/v1");
         let path = path.replace("{slug}/{version}", "acme/v1");
         let path = path.replace("{targetAccountId}", &target.to_string());
@@ -101,7 +101,8 @@ impl Changes {
         let room = self.make(receive, id, message.clone(), &[]).await["roomId"].clone();
         let made = self.make(receive, id, message, &[]).await;
         self.id = made["messageUuid"].as_str().unwrap().to_owned();
-        self.make_once("DELETE /messages/{uuid}", id, Value::Null, &["message.erased"]).await;
+        self.make_once("DELETE /messages/{messageUuid}", id, Value::Null, &["message.erased"])
+            .await;
         let contact = room.as_str().unwrap().split_once(':').unwrap().0;
         self.id = contact.to_owned();
         let org = self.house.id("org1").get();

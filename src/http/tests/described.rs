@@ -14,12 +14,14 @@ use crate::http::openapi;
 use crate::http::operation::Operation;
 use crate::http::request::body::BodyRule;
 use crate::http::table::OPERATIONS;
+use crate::http::tests::table::filled;
 use crate::http::tests::{House, Reply};
 use crate::http::typed::description::{Content, Description};
 use crate::http::typed::schema;
 use crate::rules::Rules;
 use crate::schema::{Schema, Shapes};
 use crate::testkit::golden;
+use crate::wire;
 
 fn descriptions() -> Vec<(&'static Operation, Description)> {
     openapi::operations(&Rules::defaults().unwrap().access)
@@ -71,6 +73,26 @@ fn every_operation_is_described_with_all_its_names_and_nothing_else() {
             one.path
         );
     }
+}
+
+/// No path of the document gives a segment the name that another operation has for it: erasing a
+/// message takes a `messageUuid`, not a `roomId`.
+#[test]
+fn each_path_is_described_by_the_names_of_its_operations() {
+    let document = openapi::document(&Rules::defaults().unwrap().access);
+    for operation in OPERATIONS {
+        let verb = operation.verb.as_str().to_ascii_lowercase();
+        let described = &document["paths"][operation.described][verb];
+        assert_eq!(described["operationId"], operation.id, "{}", operation.name());
+        assert!(operation.paths().any(|path| path == operation.described), "{}", operation.name());
+    }
+    // Names alone do not tell paths apart (OpenAPI 3.1, Paths Object).
+    let paths: Vec<&String> = document["paths"].as_object().unwrap().keys().collect();
+    let shapes: BTreeSet<String> = paths.iter().map(|path| filled(path)).collect();
+    assert_eq!(shapes.len(), paths.len(), "{paths:?}");
+    let erase = &document["paths"]["/message/{messageUuid}"]["delete"]["parameters"][0];
+    let shared = erase["$ref"].as_str().map_or(erase, |to| document.pointer(&to[1..]).unwrap());
+    assert_eq!(shared["name"], "messageUuid", "{erase}");
 }
 
 /// Proves that every operation that needs a feature documents it, with 403 and its code.
@@ -393,14 +415,23 @@ fn asked_for(request: &[u8]) -> Option<&'static Operation> {
     let (verb, target) = (words.next()?, words.next()?);
     let path = target.split('?').next()?.strip_prefix("/api/v2")?;
     let segments: Vec<&str> = path.split('/').collect();
-    let leads_to = |operation: &&Operation| {
-        let own: Vec<&str> = operation.path.split('/').collect();
+    let leads_to = |path: &str| {
+        let own: Vec<&str> = path.split('/').collect();
         let same = |(own, given): (&&str, &&str)| own.starts_with('{') || own == given;
         own.len() == segments.len() && own.iter().zip(&segments).all(same)
     };
     // A path without names comes before one with names, for every method.
-    let names = |operation: &&Operation| operation.path.matches('{').count();
-    let all: Vec<&Operation> = OPERATIONS.iter().filter(leads_to).collect();
-    let fewest = all.iter().map(names).min()?;
-    all.into_iter().find(|one| names(one) == fewest && one.verb.as_str() == verb)
+    let names = |path: &str| path.matches('{').count();
+    let paths =
+        |operation: &'static Operation| operation.paths().map(move |path| (path, operation));
+    let all = OPERATIONS.iter().flat_map(paths).filter(|(path, _)| leads_to(path));
+    let all: Vec<(&str, &Operation)> = all.collect();
+    let fewest = all.iter().map(|(path, _)| names(path)).min()?;
+    let of_verb =
+        |(path, one): &&(&str, &Operation)| names(path) == fewest && one.verb.as_str() == verb;
+    // A UUID is the id of a message where one is taken, and never that of a room.
+    let is_uuid = segments.get(2).is_some_and(|given| wire::uuid(given).is_some());
+    let fits = |(path, _): &&(&str, &Operation)| path.contains("{messageUuid}") == is_uuid;
+    let mut found = all.iter().filter(of_verb);
+    found.clone().find(fits).or_else(|| found.next()).map(|(_, operation)| *operation)
 }

@@ -1,6 +1,7 @@
 //! `GET /domain/check`: each row right and wrong, over a DNS that the tests change.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
@@ -8,7 +9,7 @@ use crate::domain::domain_name::DomainName;
 use crate::domain::tls_report::{
     AppliedPolicy, FailureType, PolicyResult, SessionFailure, TlsReport, TlsReportOutcome,
 };
-use crate::http::tests::House;
+use crate::http::tests::{DOMAIN_CHECK, House};
 use crate::shutdown::Shutdown;
 use crate::testkit::dns::{DnsServer, Zone};
 
@@ -114,13 +115,26 @@ async fn what_is_wrong_with_a_host_is_said_with_the_line_to_paste() {
     checked.publish("gw.example", "A", &[]);
     let words = ["it has no address", "gw.example. A "];
     checked.expect(("address", "gw.example"), "failure", &words).await;
+    // A customer's name leads into the operator's network: it is not shown where.
     checked.publish("gw.example", "A", &["192.168.0.7"]);
-    checked.expect(("address", "gw.example"), "warning", &["192.168.0.7: no public"]).await;
+    checked.expect(("address", "gw.example"), "warning", &["it has no public address"]).await;
+    let all = format!("{:?}", checked.checks().await);
+    assert!(!all.contains("192.168"), "{all}");
+    checked.publish("gw.example", "A", &["192.168.0.7", "8.8.4.4"]);
+    checked.expect(("address", "gw.example"), "ok", &["it is 8.8.4.4"]).await;
+    let all = format!("{:?}", checked.checks().await);
+    assert!(!all.contains("192.168"), "{all}");
+    checked.publish("gw.example", "A", &["192.168.0.7"]);
     assert!(checked.checks().await.iter().all(|row| row["check"] != "ptr"));
     checked.publish("gw.example", "A", &["8.8.4.5", "8.8.4.6"]);
     checked.publish("6.4.8.8.in-addr.arpa", "PTR", &["elsewhere.example"]);
     checked.expect(("ptr", "8.8.4.5"), "warning", &["has no name", "PTR record"]).await;
     checked.expect(("ptr", "8.8.4.6"), "warning", &["leads back"]).await;
+    // As it is published now.
+    checked.publish("5.4.8.8.in-addr.arpa", "PTR", &["gw.example"]);
+    checked.expect(("ptr", "8.8.4.5"), "ok", &["8.8.4.5 is gw.example"]).await;
+    checked.publish("5.4.8.8.in-addr.arpa", "PTR", &[]);
+    checked.expect(("ptr", "8.8.4.5"), "warning", &["has no name", "PTR record"]).await;
     checked.publish("gw.example", "A", &["8.8.4.7"]);
     checked.dns.change(|zone| zone.insert("7.4.8.8.in-addr.arpa", "PTR", "SERVFAIL", "")).unwrap();
     checked.expect(("ptr", "8.8.4.7"), "warning", &["could not be looked up"]).await;
@@ -146,6 +160,11 @@ async fn a_policy_makes_a_wrong_certificate_a_failure() {
     checked.expect(("mta-sts", DOMAIN), "warning", &["several records"]).await;
     checked.publish("_mta-sts.new.example", "TXT", &["v=STSv1;"]);
     checked.expect(("mta-sts", DOMAIN), "warning", &["has no id"]).await;
+    // Senders that verify it trust the authority, whom nobody knows here.
+    checked.publish("_mta-sts.new.example", "TXT", &["v=STSv1; id=1"]);
+    checked.publish(DOMAIN, "MX", &["10 gw.example"]);
+    let words = ["it is self-signed, and senders verify it (MTA-STS)", "--acme-directory"];
+    checked.expect(("certificate", "gw.example"), "failure", &words).await;
     // Hosts of others have certificates of their own.
     checked.publish(DOMAIN, "MX", &["10 gw.example", "20 third.example"]);
     let about: Vec<_> = checked.checks().await;
@@ -174,6 +193,18 @@ async fn a_domain_is_checked_for_those_whose_it_is() {
     house.call("org2", "POST", "/domain", Some(&claim)).await.success(201);
     assert_eq!(status("org2", &of("claimed.example")).await, 200);
     assert_eq!(status("org1", &of("not..a.domain")).await, 400);
+}
+
+/// The look-up of a name follows that of its address; both are silent in part.
+#[tokio::test]
+async fn all_look_ups_of_a_domain_end_at_one_time() {
+    let checked = Checked::new().await;
+    checked.dns.change(|zone| zone.insert("gw.example", "AAAA", "TIMEOUT", "")).unwrap();
+    checked.dns.change(|zone| zone.insert("4.4.8.8.in-addr.arpa", "PTR", "TIMEOUT", "")).unwrap();
+    let start = Instant::now();
+    let words = ["could not be looked up in time"];
+    checked.expect(("ptr", "8.8.4.4"), "warning", &words).await;
+    assert!(start.elapsed() < 2 * DOMAIN_CHECK, "{:?}", start.elapsed());
 }
 
 #[tokio::test]

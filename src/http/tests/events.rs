@@ -255,6 +255,40 @@ async fn a_stream_goes_on_where_the_one_before_ended() {
         .problem(400, "invalid_request", "Last-Event-ID");
 }
 
+#[tokio::test]
+async fn a_page_honours_last_event_id_as_its_cursor_and_refuses_two_places() {
+    let house = House::new().await;
+    for _ in 0..2 {
+        house.receive("agent1", MAIL, 0).await;
+    }
+    let all = list(&house, "org1", "&type=incoming").await;
+    let ids: Vec<&str> =
+        all["events"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
+    let [first, last] = ids[..] else { panic!("{all}") };
+    let ask = async |path: String, id: &str| {
+        house.exact("org1", ("GET", &path), &format!("Last-Event-ID: {id}\r\n"), None).await
+    };
+    let path = "/events?type=incoming";
+    let page = ask(path.to_owned(), first).await;
+    let (link, page) = (page.headers["link"].clone(), page.success(200));
+    assert_eq!((&page["events"], &page["next"]), (&json!([all["events"][1]]), &all["next"]));
+    let end = all["next"].as_str().unwrap();
+    assert!(link.contains(&format!("after={end}")), "{link}");
+    // At the end of the log the place stays, as with `after`.
+    let nothing = ask(path.to_owned(), end).await.success(200);
+    assert_eq!((&nothing["events"], &nothing["next"]), (&json!([]), &all["next"]));
+    // One place, named twice, is fine; two places are refused, whichever is meant.
+    let same = ask(format!("{path}&after={first}"), first).await.success(200);
+    assert_eq!(same["events"], page["events"]);
+    for other in [format!("{path}&after={last}"), format!("{path}&since=1")] {
+        ask(other, first).await.problem(400, "invalid_request", "Last-Event-ID");
+    }
+    ask(path.to_owned(), "x").await.problem(400, "invalid_request", "Last-Event-ID");
+    // Newer than all that are kept: an older one would begin the list at the oldest.
+    let unknown = "01ffffff-0000-7000-8000-000000000000";
+    ask(path.to_owned(), unknown).await.problem(404, "not_found", "unknown or expired event");
+}
+
 /// §4, E6: rights count during a stream, not only at its beginning.
 #[tokio::test]
 async fn a_stream_ends_without_another_event_when_its_reader_may_no_more() {

@@ -18,6 +18,29 @@ const WITH_HTML: &str = "From: boss@good.example\r\nMIME-Version: 1.0\r\n\
     \r\nPHNjcmlwdD4=\r\n--b--\r\n";
 
 #[tokio::test]
+async fn recent_messages_may_begin_at_a_time() {
+    let house = House::new().await;
+    for number in 1..=4 {
+        house.receive("agent1", &format!("From: a\r\n\r\nm{number}"), 0).await;
+    }
+    let all = house.get("org1", "/messages/recent").await.json();
+    let since = all[2]["date"].as_str().unwrap();
+    let path = format!("/messages/recent?since={since}");
+    assert_eq!(house.get("org1", &path).await.texts(), ["m4", "m3", "m2"]);
+    // Links keep the time: the pages end there.
+    let first = house.get("org1", &format!("{path}&limit=2")).await;
+    assert_eq!(first.texts(), ["m4", "m3"]);
+    let second = house.get("org1", &first.link("next").unwrap()).await;
+    assert_eq!((second.texts(), second.link("next")), (vec!["m2".to_owned()], None));
+    let oldest = all[3]["uuid"].as_str().unwrap();
+    let newer = house.get("org1", &format!("{path}&after={oldest}")).await;
+    assert_eq!(newer.texts(), ["m4", "m3", "m2"]);
+    assert_eq!(house.get("org1", "/messages/recent?since=4102444800").await.text(), "[]");
+    let wrong = house.get("org1", "/messages/recent?since=yesterday").await;
+    wrong.problem(400, "invalid_request", "since must be");
+}
+
+#[tokio::test]
 async fn recent_messages_are_paged_by_links_both_ways() {
     let house = House::new().await;
     for number in 1..=5 {

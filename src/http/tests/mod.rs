@@ -92,8 +92,10 @@ use crate::domain::ports::MailLoad;
 use crate::domain::tls_report::ReportAddress;
 use crate::egress::client::{Client, Limits, Lookup};
 use crate::egress::guard::Guard;
+use crate::egress::new_urls::NewUrls;
 use crate::http::serve;
 use crate::http::{Check, Fault, Http, Readiness, UseCases, router};
+use crate::mcp;
 use crate::metrics::Metrics;
 use crate::rules::Rules;
 use crate::shutdown::Shutdown;
@@ -144,10 +146,10 @@ const UNLIMITED: &str = "[rates]\nreads_per_minute = 0\nwrites_per_minute = 0\n\
 /// An id that no account has.
 pub(crate) const NOBODY: i64 = 9_007_199_254_740_991;
 
-/// The router of a gateway that serves a console.
+/// The router of a gateway that serves a console, and all tools of MCP.
 fn whole_router(http: &Arc<Http>) -> Router {
     let console = console::router(Console::new(Arc::clone(http), false));
-    router(Arc::clone(http), Some(console))
+    router(Arc::clone(http), console.merge(mcp::router(Arc::clone(http), true)))
 }
 
 fn mint() -> Mint {
@@ -170,6 +172,14 @@ fn relays(store: &Store, vault: &Vault, mint: &Mint, (rules, guard): (&Rules, &G
     let client = Client::new(guard.clone(), Limits::from(&rules.relays.forward), lookup).unwrap();
     let rules = Arc::new(rules.relays.clone());
     Relays::new(store.clone(), vault.clone(), mint.clone(), client, rules)
+}
+
+const PATIENT_DNS: &str = "[dns]\nquery_timeout_seconds = 2\n";
+
+/// Looks names up with this server.
+fn new_urls(guard: Guard, server: SocketAddr) -> NewUrls {
+    let wait = Duration::from_secs(5);
+    NewUrls::new(guard, Lookup::with_servers(Some(&[server]), wait, 1).unwrap(), wait)
 }
 
 impl House {
@@ -199,8 +209,7 @@ impl House {
         std::fs::create_dir(&policies).unwrap();
         let ours = if rules.contains("[rates]") { "" } else { UNLIMITED };
         std::fs::write(policies.join("access.toml"), format!("{rules}\n{ours}")).unwrap();
-        let patience = "[dns]\nquery_timeout_seconds = 2\n";
-        std::fs::write(policies.join("intake.toml"), patience).unwrap();
+        std::fs::write(policies.join("intake.toml"), PATIENT_DNS).unwrap();
         let rules = Rules::load(&policies).unwrap();
         let access_rules = Arc::new(rules.access.clone());
         let app_rules = Arc::new(rules.apps.clone());
@@ -208,7 +217,7 @@ impl House {
         let location = Location::Folder(folder.path().join("data"));
         let store = Store::create(&location, &rules.store, mint.clone()).await.unwrap();
         let tenancy = Tenancy::new(store.clone(), mint.clone(), Arc::clone(&access_rules));
-        let servers = Servers::Given(vec![dns]);
+        let (urls_dns, servers) = (dns, Servers::Given(vec![dns]));
         let dns = Arc::new(Authenticator::new(servers, &rules.intake, "gw.example").unwrap());
         let links = Links::open(&store, mint.clock().clone(), &access_rules).await.unwrap();
         let (of, payload) = (Arc::clone(&access_rules), rules.webhooks.payload);
@@ -247,7 +256,8 @@ impl House {
             system: system(&store, &mint),
         };
         let ready = readiness(store.clone(), &mint);
-        let http = Http::new(use_cases, guard, mint.clone(), Arc::clone(&access_rules), ready);
+        let urls = new_urls(guard, urls_dns);
+        let http = Http::new(use_cases, urls, mint.clone(), Arc::clone(&access_rules), ready);
         // This address is a trusted proxy; other loopback addresses are not.
         let shutdown = Shutdown::default();
         let http = http.behind(vec!["127.0.0.1/32".parse().unwrap()]);
@@ -401,7 +411,9 @@ impl House {
     }
 }
 
-/// The state of a gateway without a front end for mail.
+/// Longest check of a domain.
+const DOMAIN_CHECK: Duration = Duration::from_secs(5);
+
 fn domain_checks(store: &Store, dns: &Arc<Authenticator>, mint: &Mint) -> DomainChecks {
     let hostname = DomainName::parse("gw.example").unwrap();
     let pair = self_signed::make_temporary(&hostname).unwrap();
@@ -413,10 +425,11 @@ fn domain_checks(store: &Store, dns: &Arc<Authenticator>, mint: &Mint) -> Domain
         expiry_warning: Duration::from_secs(1),
         tls_reports: Some(ReportAddress::default()),
     };
-    let within = Duration::from_secs(5);
-    DomainChecks::new(store.clone(), Arc::clone(dns), mint.clock().clone(), server, within)
+    let (dns, clock) = (Arc::clone(dns), mint.clock().clone());
+    DomainChecks::new(store.clone(), dns, clock, server, DOMAIN_CHECK)
 }
 
+/// The state of a gateway without a front end for mail.
 fn system(store: &Store, mint: &Mint) -> System {
     let clock = mint.clock().clone();
     let metrics = Metrics::new(clock.now()).unwrap();
@@ -427,7 +440,7 @@ fn system(store: &Store, mint: &Mint) -> System {
             memory_bytes: Some(4_096),
             has_memory: true,
         }),
-        certificates: vec![("smtp", Arc::new(move || end))],
+        certificates: vec![("smtp", Arc::new(move || Some(end)))],
     };
     System::new(metrics, store.clone(), clock, parts)
 }

@@ -196,6 +196,39 @@ async fn a_way_in_has_a_key_that_rotates_and_outlives_its_relay() {
 }
 
 #[tokio::test]
+async fn an_inbound_key_that_is_deleted_opens_nothing_any_more() {
+    let house = House::new().await;
+    let relays = &house.http.use_cases.relays;
+    let opens = async |key: &str| relays.way(RelayType::Mailgun, key).await.unwrap().is_some();
+    let close =
+        async |path: &str| house.call("org1", "DELETE", &format!("{path}/inboundKey"), None).await;
+    close(MAILGUN).await.problem(404, "not_found", "no such inbound key");
+    close(SMTP).await.problem(404, "not_found", "no such inbound key");
+    let proof = json!({ "signingKey": "mailgun-signing-key" });
+    let given = json!({ "url": "https://app.example/", "verification": proof });
+    let first = key(&set(&house, MAILGUN, given).await["config"], "mailgun");
+    assert!(opens(&first).await);
+    // The key of another account, and that of another provider, are not the ones meant.
+    let other = format!("{MAILGUN}/inboundKey");
+    house.call("agent1", "DELETE", &other, None).await.problem(404, "not_found", "inbound key");
+    close(SES).await.problem(404, "not_found", "no such inbound key");
+    assert!(opens(&first).await);
+    close(MAILGUN).await.success(200);
+    assert!(!opens(&first).await);
+    close(MAILGUN).await.problem(404, "not_found", "no such inbound key");
+    let shown = house.get("org1", MAILGUN).await.success(200)["config"].clone();
+    assert_eq!((&shown["url"], shown.get("inboundUrl")), (&json!("https://app.example/"), None));
+    // The verification went with the key: a new key needs it once more, and is another one.
+    refused(&house, MAILGUN, json!({ "rotateInboundKey": true }), "HTTP webhook signing key").await;
+    let made = set(&house, MAILGUN, json!({ "verification": proof })).await;
+    let second = key(&made["config"], "mailgun");
+    assert_ne!(first, second);
+    assert_eq!((opens(&first).await, opens(&second).await), (false, true));
+    let audit = house.get("org1", "/audit?action=inbound.removed").await.success(200);
+    assert_eq!(audit["audit"].as_array().unwrap().len(), 1, "{audit}");
+}
+
+#[tokio::test]
 async fn what_is_sent_twice_is_done_once_and_a_restricted_member_has_only_its_agents() {
     let mut house = House::new().await;
     house.join("few", "org1", Role::Admin, &["agent1"]).await;

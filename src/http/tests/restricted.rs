@@ -93,6 +93,7 @@ impl Scene {
         let account = target.unwrap_or_else(|| self.house.id("org1").get());
         let path = operation.path.replace("{targetAccountId}", &account.to_string());
         let path = path.replace("{uuid}", &of.mail.message.to_string());
+        let path = path.replace("{messageUuid}", &of.mail.message.to_string());
         let path = path.replace("{roomId}", &of.mail.room.to_string());
         let path = path.replace("{filename}", "0-a.png").replace("{id}", &id);
         let path = path.replace("{slug}/{version}", of.app);

@@ -49,6 +49,29 @@ async fn a_room_shows_its_own_messages_only() {
 }
 
 #[tokio::test]
+async fn a_message_is_read_by_its_uuid_beside_rooms_and_neither_is_taken_for_the_other() {
+    let house = House::new().await;
+    let mail = house.receive("agent1", "From: a\r\n\r\nm1", 0).await;
+    let [message, room] = [mail.message.to_string(), mail.room.to_string()];
+    let one = house.get("org1", &format!("/messages/{message}")).await.json();
+    assert_eq!((one["uuid"].as_str(), one["roomId"].as_str()), (Some(&*message), Some(&*room)));
+    assert_eq!(house.get("org1", &format!("/message/{message}")).await.json(), one);
+    assert_eq!(house.get("org1", &format!("/messages/{room}")).await.json(), json!([one]));
+    // Each path takes the parameters of what it leads to, and names what is not there.
+    let limited = house.get("org1", &format!("/messages/{message}?limit=1")).await;
+    limited.problem(400, "invalid_request", "limit");
+    for caller in ["agent2", "org2"] {
+        let reply = house.get(caller, &format!("/messages/{message}")).await;
+        reply.problem(404, "not_found", "no such message");
+    }
+    let other = house.get("org1", &format!("/messages/{}", message.replace('-', ""))).await;
+    other.problem(400, "invalid_request", "roomId");
+    let path = format!("/message/{message}");
+    house.call("agent1", "DELETE", &path, None).await.success(200);
+    house.get("org1", &path).await.problem(404, "not_found", "no such message");
+}
+
+#[tokio::test]
 async fn conversations_are_listed_as_v2_lists_them() {
     let house = House::new().await;
     let one = house.receive("agent1", "From: a\r\n\r\nfirst", 0).await;
@@ -239,4 +262,35 @@ async fn contacts_are_those_of_the_target() {
     assert_eq!(house.get("partner", &link).await.success(200), rest);
     assert_eq!((list(&rest, "contacts")[0], &rest["next"]), (*contact, &Value::Null));
     house.get("org1", "/contacts?before=x").await.problem(400, "invalid_request", "before");
+}
+
+#[tokio::test]
+async fn contacts_are_found_by_their_address() {
+    let house = House::new().await;
+    house.receive("agent1", "From: a\r\n\r\nm1", 0).await;
+    house.receive("agent4", "From: a\r\n\r\nm2", 0).await;
+    let text = json!({
+        "targetAgent": house.id("agent1").get(), "sourceAddress": "+15551231234", "message": "Hi",
+    });
+    house.post("agent1", "/agent/receiveMessage", text).await.success(200);
+    let find = async |caller: &str, address: &str| {
+        let found = house.get(caller, &format!("/contacts?address={address}")).await.success(200);
+        assert_eq!(found["next"], Value::Null);
+        list(&found, "contacts").iter().map(|one| one["address"].clone()).collect::<Vec<_>>()
+    };
+    for caller in ["agent1", "org1", "reseller1"] {
+        assert_eq!(find(caller, "boss@good.example").await, ["boss@good.example"], "{caller}");
+        // As everywhere, the spelling of a mailbox has no case.
+        assert_eq!(find(caller, "Boss@GOOD.example").await, ["boss@good.example"], "{caller}");
+        assert_eq!(find(caller, "sms:%2B15551231234").await, ["+15551231234"], "{caller}");
+        assert_eq!(find(caller, "nobody@good.example").await.len(), 0);
+    }
+    assert_eq!(find("agent2", "boss@good.example").await.len(), 0);
+    assert_eq!(find("partner", "boss@good.example").await.len(), 2);
+    let paged = house.get("partner", "/contacts?limit=1&address=boss@good.example").await;
+    let (link, first) = (paged.link("next").unwrap(), paged.success(200));
+    let rest = house.get("partner", &link).await.success(200);
+    assert_ne!(list(&rest, "contacts")[0]["id"], list(&first, "contacts")[0]["id"]);
+    assert_eq!(rest["next"], Value::Null);
+    house.get("org1", "/contacts?address=x").await.problem(400, "invalid_request", "/address");
 }

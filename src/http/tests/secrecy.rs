@@ -83,7 +83,7 @@ async fn a_key_is_in_no_log_line_and_in_no_answer() {
             format!("token={token}&after={token}"),
         ] {
             let path = operation.path.replace("{uuid}", &token).replace("{id}", &token);
-            let path = path.replace("{roomId}", &token);
+            let path = path.replace("{roomId}", &token).replace("{messageUuid}", &token);
             let target = format!("/api/v2{path}?{query}");
             let body = json!({
                 "mode": token, "email": token, "address": format!("x@{token}"), "type": token,

@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 use crate::domain::member::Role;
 use crate::http::tests::House;
+use crate::shutdown::Shutdown;
+use crate::testkit::dns::{DnsServer, Zone};
 
 const PATH: &str = "/webhooks";
 
@@ -142,4 +144,46 @@ async fn only_administrators_hear_of_accounts_and_members() {
     house.call("boss", "POST", PATH, Some(&onboarding)).await.success(201);
     let incoming = hook("https://hooks.example/a", "incoming");
     house.call("anna", "POST", PATH, Some(&incoming)).await.success(201);
+}
+
+/// The house's operator allows 127.0.0.0/8.
+#[tokio::test]
+async fn http_and_odd_ports_are_refused_at_creation_outside_of_the_allowed_networks() {
+    let zone = "inside.example\tA\tNOERROR\t127.1.2.3\n\
+                outside.example\tA\tNOERROR\t93.184.216.34\n\
+                crm.internal\tA\tNOERROR\t10.0.0.1\n";
+    let dns = DnsServer::start(Zone::parse(zone).unwrap(), Shutdown::default()).await.unwrap();
+    let house = House::asking(dns.addr(), "").await;
+    let create = async |url: &str| {
+        let body = json!({ "url": url, "label": "x", "type": "incoming" });
+        house.call("org1", "POST", "/webhooks", Some(&body)).await
+    };
+    let (https, port, host) =
+        ("must begin with https://", "port is not allowed", "host is not public");
+    for (url, words) in [
+        ("http://outside.example/", https),
+        ("https://outside.example:22/", port),
+        ("http://nobody.example/", https),
+        ("https://nobody.example:22/", port),
+        ("https://crm.internal/", host),
+        ("http://93.184.216.34/", https),
+        ("https://10.0.0.1/", host),
+    ] {
+        let refused = create(url).await;
+        refused.problem(400, "invalid_request", words);
+        // The remedy is the same in all cases.
+        assert!(refused.text().contains("ask the operator"), "{url}: {}", refused.text());
+        let relay = json!({ "url": url });
+        let refused = house.call("org1", "POST", "/webhookRelay/smtp", Some(&relay)).await;
+        refused.problem(400, "invalid_request", words);
+    }
+    for url in [
+        "http://inside.example/",
+        "https://inside.example:22/",
+        "http://127.9.9.9:3000/",
+        "https://outside.example/",
+        "https://nobody.example:8443/",
+    ] {
+        create(url).await.success(201);
+    }
 }

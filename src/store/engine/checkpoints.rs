@@ -104,6 +104,7 @@ mod tests {
     use super::super::embedded;
     use super::*;
     use crate::rules::Rules;
+    use crate::store::engine::schema::Opening;
 
     /// Returns the pages of the log already copied into the file, and all its pages.
     async fn log(store: &embedded::Embedded) -> (i64, i64) {
@@ -118,7 +119,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut rules = Rules::defaults().unwrap().store.connections;
         rules.embedded_checkpoint_pages = 100;
-        let store = embedded::open(&folder.path().join("data"), &rules, true).await.unwrap();
+        let store =
+            embedded::open(&folder.path().join("data"), &rules, Opening::Create).await.unwrap();
         let trust = Trust::default();
         let write = async |text| {
             sql(text).execute(Connection::SqlitePool(&store.writer, &trust)).await.unwrap();

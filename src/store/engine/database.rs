@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::directory_mark::Changing;
+use super::checkpoints::Checkpoints;
+use super::directory_mark::{Changing, DirectoryMark};
 use super::embedded::{self, Embedded};
 use super::error::StoreError;
 use super::lease::{BEGIN, Lease, Pool};
 use super::location::Location;
 use super::many::{Many, together};
 use super::postgres;
+use super::schema::Opening;
 use super::sql::Connection;
 use super::trust::Trust;
 use crate::rules::StoreConnections as Connections;
@@ -73,19 +75,19 @@ macro_rules! transact {
 pub(in crate::store) use transact;
 
 impl Database {
-    /// Opens the database, created first if `create` is set. Retries PostgreSQL for `patience`.
+    /// Opens the database. Retries PostgreSQL for `patience`.
     pub async fn open(
         location: &Location,
         connections: &Connections,
-        create: bool,
+        opening: Opening,
         patience: Duration,
     ) -> Result<Self, StoreError> {
         Ok(match location {
             Location::Folder(folder) => {
-                Self::Sqlite(embedded::open(folder, connections, create).await?)
+                Self::Sqlite(embedded::open(folder, connections, opening).await?)
             }
             Location::Postgres(url) => {
-                Self::Postgres(postgres::open(url, connections, create, patience).await?)
+                Self::Postgres(postgres::open(url, connections, opening, patience).await?)
             }
         })
     }
@@ -135,7 +137,11 @@ impl Database {
                 };
                 let begun = database.writer.begin_with(begin).await;
                 let begun = begun.map_err(|error| trust.record_loss(error))?;
-                Inner::Sqlite(begun, database.clone())
+                Inner::Sqlite {
+                    begun,
+                    checkpoints: Arc::clone(&database.checkpoints),
+                    directory: Arc::clone(&database.directory),
+                }
             }
             Self::Postgres(pool) => Inner::Postgres(pool.begin(BEGIN).await?),
         };
@@ -172,7 +178,11 @@ pub struct Transaction {
 }
 
 enum Inner {
-    Sqlite(sqlx::Transaction<'static, sqlx::Sqlite>, Embedded),
+    Sqlite {
+        begun: sqlx::Transaction<'static, sqlx::Sqlite>,
+        checkpoints: Arc<Checkpoints>,
+        directory: Arc<DirectoryMark>,
+    },
     Postgres(Lease),
 }
 
@@ -186,9 +196,9 @@ impl Transaction {
         trust.check()?;
         let committing = tokio::spawn(async move {
             match inner {
-                Inner::Sqlite(inner, database) => {
-                    inner.commit().await.map_err(|error| trust.record_loss(error))?;
-                    database.checkpoints.committed(&trust);
+                Inner::Sqlite { begun, checkpoints, .. } => {
+                    begun.commit().await.map_err(|error| trust.record_loss(error))?;
+                    checkpoints.committed(&trust);
                 }
                 Inner::Postgres(inner) => {
                     inner.commit().await.map_err(|error| trust.record_loss(error))?;
@@ -226,8 +236,8 @@ impl Transaction {
 
     /// Notes that the directory has this version once the transaction commits.
     pub fn directory_changes(&mut self, version: i64) -> Result<(), StoreError> {
-        if let Inner::Sqlite(_, database) = &self.inner {
-            let changing = database.directory.change(version);
+        if let Inner::Sqlite { directory, .. } = &self.inner {
+            let changing = directory.change(version);
             self.changing =
                 Some(changing.map_err(|error| StoreError::from(sqlx::Error::Io(error)))?);
         }
@@ -237,7 +247,7 @@ impl Transaction {
     /// Returns the connection to run statements on.
     pub fn on(&mut self) -> Connection<'_> {
         match &mut self.inner {
-            Inner::Sqlite(inner, _) => Connection::Sqlite(inner, &self.trust),
+            Inner::Sqlite { begun, .. } => Connection::Sqlite(begun, &self.trust),
             Inner::Postgres(inner) => Connection::Postgres(inner),
         }
     }

@@ -11,7 +11,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 const FILE: &str = "gatepost.directory";
 
@@ -19,12 +19,12 @@ const FILE: &str = "gatepost.directory";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark([u8; 8]);
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct DirectoryMark {
     path: PathBuf,
     database: PathBuf,
     /// One lock for all threads: the lock of a file is not held by a thread, but by the open file.
-    reader: Arc<Mutex<Reader>>,
+    reader: Mutex<Reader>,
 }
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl DirectoryMark {
     pub fn open(database: &Path) -> io::Result<Self> {
         let (path, database) = (database.with_file_name(FILE), database.to_owned());
         let reader = Reader { file: open(&path, &database)?, known: None };
-        Ok(Self { path, database, reader: Arc::new(Mutex::new(reader)) })
+        Ok(Self { path, database, reader: Mutex::new(reader) })
     }
 
     /// Returns the mark; None while a transaction changes the directory, if the file cannot be

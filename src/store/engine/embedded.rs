@@ -19,7 +19,7 @@ use sqlx::sqlite::{
 use super::checkpoints::Checkpoints;
 use super::directory_mark::DirectoryMark;
 use super::error::StoreError;
-use super::schema;
+use super::schema::{self, Opening};
 use super::sql::{Connection, Row, Statement};
 use super::trust::Trust;
 use crate::disk;
@@ -45,7 +45,7 @@ pub struct Embedded {
     pub reader: SqlitePool,
     pub writer: SqlitePool,
     pub checkpoints: Arc<Checkpoints>,
-    pub directory: DirectoryMark,
+    pub directory: Arc<DirectoryMark>,
     /// Time limit of a statement that walks many rows.
     statement: Duration,
     /// Greatest length of the database file seen so far, in bytes.
@@ -57,11 +57,11 @@ pub struct Embedded {
 pub async fn open(
     folder: &Path,
     rules: &Connections,
-    create: bool,
+    opening: Opening,
 ) -> Result<Embedded, StoreError> {
     let at = || folder.display().to_string();
     let io_error = |source| StoreError::Open { at: at(), source: sqlx::Error::Io(source).into() };
-    if create {
+    if opening == Opening::Create {
         make_private(folder).map_err(io_error)?;
     }
     let path = folder.join(FILE);
@@ -96,7 +96,11 @@ pub async fn open(
         .connect_with(options.clone().pragma("temp_store", "memory"))
         .await
         .map_err(open_error)?;
-    migrate(&writer).await?;
+    if opening != Opening::AsIs {
+        migrate(&writer).await?;
+    } else if !is_current(&writer).await? {
+        return Err(StoreError::Older { at: at() });
+    }
     drop(lock);
     let (pages, patience) = (rules.embedded_checkpoint_pages, rules.acquire());
     let checkpoints = Checkpoints::new(options.clone(), writer.clone(), pages, patience).into();
@@ -108,9 +112,15 @@ pub async fn open(
         .await
         .map_err(open_error)?;
     let longest = Arc::new(AtomicU64::new(std::fs::metadata(&path).map_err(io_error)?.len()));
-    let directory = DirectoryMark::open(&path).map_err(io_error)?;
+    let directory = Arc::new(DirectoryMark::open(&path).map_err(io_error)?);
     let (folder, statement) = (folder.to_owned(), rules.statement());
     Ok(Embedded { folder, reader, writer, checkpoints, directory, statement, longest })
+}
+
+async fn is_current(writer: &SqlitePool) -> Result<bool, StoreError> {
+    let mut one = writer.acquire().await?;
+    let names = sqlx::query_as(schema::NAMES).fetch_all(&mut *one).await?;
+    schema::is_current(&mut *one, &migrations(), &names).await
 }
 
 /// Brings the schema to this version. A newer one is left as it is, if this program may use it.
@@ -221,7 +231,8 @@ mod tests {
         let (folder, rules) = (tempfile::tempdir().unwrap(), Rules::defaults().unwrap());
         let mut connections = rules.store.connections;
         connections.embedded_readers = 1;
-        let mut store = open(&folder.path().join("data"), &connections, true).await.unwrap();
+        let data = folder.path().join("data");
+        let mut store = open(&data, &connections, Opening::Create).await.unwrap();
         store.statement = Duration::from_millis(20);
         let endless = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
                        SELECT COUNT(*) AS found FROM n";
@@ -240,7 +251,8 @@ mod tests {
         let (folder, rules) = (tempfile::tempdir().unwrap(), Rules::defaults().unwrap());
         let mut connections = rules.store.connections;
         connections.embedded_readers = 1;
-        let mut store = open(&folder.path().join("data"), &connections, true).await.unwrap();
+        let data = folder.path().join("data");
+        let mut store = open(&data, &connections, Opening::Create).await.unwrap();
         store.statement = Duration::from_millis(200);
         let endless = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
                        SELECT COUNT(*) AS found FROM n";

@@ -84,6 +84,9 @@ pub enum StoreError {
          store (--data DIR); several servers can share one PostgreSQL (--database-url)"
     )]
     Served { at: String, by: String },
+    /// Nothing was changed.
+    #[error("the store at {at} has the schema of an older gatepost")]
+    Older { at: String },
     #[error("the store was made by a newer gatepost (schema {version}): run that version")]
     Newer { version: i64 },
     #[error("cannot migrate the store to this version")]
@@ -165,12 +168,6 @@ impl From<MigrateError> for StoreError {
     }
 }
 
-/// SQLSTATEs of a PostgreSQL server that cannot be written to.
-const READ_ONLY_TRANSACTION: &str = "25006";
-const READ_WRITE_IN_RECOVERY: &str = "0A000";
-/// The routine of PostgreSQL that reports "cached plan must not change result type", as 0A000.
-const STALE_PLAN: &str = "RevalidateCachedQuery";
-
 /// Whether PostgreSQL says that this server cannot be written to.
 pub(super) fn is_read_only(error: &sqlx::Error) -> bool {
     matches!(error.as_database_error().map(kind), Some(Kind::ReadOnly))
@@ -201,17 +198,14 @@ enum Kind {
 
 fn kind(error: &dyn DatabaseError) -> Kind {
     let code = error.code().unwrap_or_default();
-    if let Some(error) = error.try_downcast_ref::<PgDatabaseError>() {
+    if error.try_downcast_ref::<PgDatabaseError>().is_some() {
         // SQLSTATE. A PostgreSQL whose fsync fails ends by itself and recovers from its log.
         return match code.as_ref() {
             "53100" => Kind::Full,
             // Foreign key: a row that a message refers to was deleted meanwhile (retention).
             "40001" | "40P01" | "23503" => Kind::Conflict,
             // read_only_sql_transaction: a replica.
-            READ_ONLY_TRANSACTION => Kind::ReadOnly,
-            // BEGIN READ WRITE on one. A table that another version changes meanwhile is one, too:
-            // its message may be in any language.
-            READ_WRITE_IN_RECOVERY if error.routine() != Some(STALE_PLAN) => Kind::ReadOnly,
+            "25006" => Kind::ReadOnly,
             _ => Kind::Other,
         };
     }

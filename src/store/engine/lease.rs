@@ -12,6 +12,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, Postgres};
 
 use super::deadline::in_time;
+use super::error::StoreError;
 use super::servers::Servers;
 use crate::domain::repeats::{LogCause, Repeats};
 
@@ -70,13 +71,19 @@ impl Pool {
     }
 
     /// Lends a connection in a transaction, which is rolled back if it is dropped without `commit`.
-    pub async fn begin(&self, begin: &'static str) -> Result<Lease, sqlx::Error> {
+    pub async fn begin(&self, begin: &'static str) -> Result<Lease, StoreError> {
         let mut lease = self.lend().await?;
         // Set before the statement: if it is cut short, nobody knows whether the transaction began.
         lease.in_transaction = true;
         let beginning = sqlx::raw_sql(begin).execute(&mut *lease.connection);
-        lease.answers.wait(beginning).await?;
-        Ok(lease)
+        match lease.answers.wait(beginning).await {
+            // A replica says this to READ WRITE. Elsewhere it means anything that is not supported.
+            Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some("0A000") => {
+                self.servers.leave();
+                Err(StoreError::ReadOnly(sqlx::Error::Database(error).into()))
+            }
+            begun => Ok(begun.map(|_| lease)?),
+        }
     }
 
     pub const fn connections(&self) -> &PgPool {

@@ -12,7 +12,7 @@ use super::deadline::in_time;
 use super::error::StoreError;
 use super::lease::Pool;
 use super::postgres_url::PostgresUrl;
-use super::schema;
+use super::schema::{self, Opening};
 use super::servers::{Servers, Writable};
 use crate::rules::StoreConnections as Connections;
 
@@ -28,27 +28,29 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Longest pause between two attempts to connect; each pause doubles up to this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Opens the store at `url`, and migrates it to this version. If there is none, creates it if
-/// `create` is set, else fails with `Missing`. Retries for `patience` while no server is reached.
+/// Opens the store at `url`, and makes or migrates it as far as `opening` says; else fails with
+/// `Missing` or `Older`. Retries for `patience` while no server is reached.
 pub async fn open(
     url: &PostgresUrl,
     rules: &Connections,
-    create: bool,
+    opening: Opening,
     patience: Duration,
 ) -> Result<Pool, StoreError> {
     let open_error =
         |source: sqlx::Error| StoreError::Open { at: url.to_string(), source: source.into() };
     let plain = |options: PgConnectOptions| options.application_name("gatepost");
-    let servers = url.servers().map_err(open_error)?.into_iter().map(plain);
-    let servers: Vec<PgConnectOptions> = servers.collect();
+    let servers: Vec<_> = url.servers().iter().cloned().map(plain).collect();
     let of = |servers| Servers::new(servers, url.is_sought(), rules.probe());
     // Without time limits: a migration may take longer than any statement.
     let found = connect(&of(servers.clone()), rules.acquire(), patience).await;
     let mut found = found.map_err(open_error)?;
     let one = &mut found.connection;
     let silent = |_| open_error(no_answer(rules.deadline()));
-    let looking = tokio::time::timeout(rules.deadline(), look(one, url, create));
+    let looking = tokio::time::timeout(rules.deadline(), look(one, url, opening));
     if !looking.await.map_err(silent)?? {
+        if opening == Opening::AsIs {
+            return Err(StoreError::Older { at: url.to_string() });
+        }
         lock(one, rules.deadline()).await.map_err(open_error)?;
         tracing::info!("migrating the store to this version");
         // Not `run`, whose future is not `Send`.
@@ -175,8 +177,12 @@ fn no_answer(patience: Duration) -> sqlx::Error {
 }
 
 /// Whether the database holds a store of this version. Fails with `Unfit` if it cannot hold one,
-/// and with `Missing` if it holds none and `create` is not set.
-async fn look(one: &mut PgConnection, url: &PostgresUrl, create: bool) -> Result<bool, StoreError> {
+/// and with `Missing` if it holds none and none is to be made.
+async fn look(
+    one: &mut PgConnection,
+    url: &PostgresUrl,
+    opening: Opening,
+) -> Result<bool, StoreError> {
     let unfit = |detail| StoreError::Unfit { at: url.to_string(), detail };
     let encoding: String = sqlx::query_scalar("SHOW server_encoding").fetch_one(&mut *one).await?;
     if encoding != "UTF8" {
@@ -192,13 +198,13 @@ async fn look(one: &mut PgConnection, url: &PostgresUrl, create: bool) -> Result
         .bind(schema::TABLE)
         .fetch_one(&mut *one)
         .await?;
-    match (made, create) {
+    match (made, opening) {
         (true, _) => {
             let names = sqlx::query_as(schema::NAMES).fetch_all(&mut *one).await?;
             schema::is_current(one, &migrations(), &names).await
         }
-        (false, true) => Ok(false),
-        (false, false) => Err(StoreError::Missing { at: url.to_string() }),
+        (false, Opening::Create) => Ok(false),
+        (false, _) => Err(StoreError::Missing { at: url.to_string() }),
     }
 }
 

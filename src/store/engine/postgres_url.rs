@@ -2,8 +2,8 @@
 //! knows one server: here the list of libpq (`postgres://a,b:5433/mail`) becomes a URL for each.
 
 use std::fmt;
-use std::str::FromStr;
 
+use sqlx::ConnectOptions as _;
 use sqlx::postgres::PgConnectOptions;
 use url::{Url, form_urlencoded};
 
@@ -12,11 +12,11 @@ const MOST_SERVERS: usize = 16;
 
 /// `postgres://user:password@host/database`, or with hosts that commas separate; shown without the
 /// password.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct PostgresUrl {
     text: String,
-    /// The URL of each server.
-    servers: Vec<String>,
+    /// How to connect to each server.
+    servers: Vec<PgConnectOptions>,
     is_sought: bool,
 }
 
@@ -71,9 +71,7 @@ impl PostgresUrl {
             ));
         }
         let servers = parts.servers()?;
-        for server in &servers {
-            check(server)?;
-        }
+        let servers = servers.iter().map(|url| options(url)).collect::<Result<Vec<_>, _>>()?;
         let is_sought = servers.len() > 1 || which.is_some();
         Ok(Self { text: text.to_owned(), servers, is_sought })
     }
@@ -84,8 +82,8 @@ impl PostgresUrl {
     }
 
     /// How to connect to each server.
-    pub(in crate::store) fn servers(&self) -> Result<Vec<PgConnectOptions>, sqlx::Error> {
-        self.servers.iter().map(|url| PgConnectOptions::from_str(url)).collect()
+    pub(in crate::store) fn servers(&self) -> &[PgConnectOptions] {
+        &self.servers
     }
 
     /// Whether the server that can be written to must be looked for.
@@ -94,8 +92,8 @@ impl PostgresUrl {
     }
 }
 
-/// Checks that sqlx reads all of this URL of one server.
-fn check(url: &str) -> Result<(), PostgresUrlError> {
+/// Returns how to connect by this URL of one server, if sqlx reads all of it.
+fn options(url: &str) -> Result<PgConnectOptions, PostgresUrlError> {
     let parsed = Url::parse(url)
         .map_err(|error| PostgresUrlError::Malformed(sqlx::Error::Configuration(error.into())))?;
     // sqlx ignores a fragment: most likely it is the rest of a password.
@@ -109,7 +107,7 @@ fn check(url: &str) -> Result<(), PostgresUrlError> {
     if let Some((name, _)) = parsed.query_pairs().find(|(name, _)| !known(name)) {
         return Err(PostgresUrlError::Parameter(shown(&name)));
     }
-    PgConnectOptions::from_str(url).map_err(PostgresUrlError::Malformed).map(drop)
+    PgConnectOptions::from_url(&parsed).map_err(PostgresUrlError::Malformed)
 }
 
 /// A URL, cut where several servers may stand: `SCHEME://LOGIN@AUTHORITY/REST?PAIRS`.
@@ -147,46 +145,36 @@ impl<'u> Parts<'u> {
 
     /// Returns the URL of each server.
     fn servers(&self) -> Result<Vec<String>, PostgresUrlError> {
-        let several = |text: &Option<String>| text.as_ref().is_some_and(|text| text.contains(','));
         let (named, ports) = (self.parameter("host"), self.parameter("port"));
+        let several = |text: &Option<String>| text.as_ref().is_some_and(|text| text.contains(','));
         let is_list = several(&named) || several(&ports);
+        let is_twice = !self.hosts.is_empty() && (named.is_some() || ports.is_some());
         if several(&self.parameter("hostaddr")) {
             return Err(PostgresUrlError::Servers("name several servers by host, not by hostaddr"));
         }
-        let servers: Vec<String> = if is_list {
-            if !self.hosts.is_empty() {
-                let twice = "they are named twice, before the path and as host or port";
-                return Err(PostgresUrlError::Servers(twice));
-            }
-            let named = named.as_deref().unwrap_or_default();
-            let hosts: Vec<&str> = named.split(',').collect();
-            let ports: Vec<&str> =
-                ports.as_deref().map(|text| text.split(',').collect()).unwrap_or_default();
-            if ports.len() > 1 && ports.len() != hosts.len() {
-                return Err(PostgresUrlError::Servers("name one port, or one for each host"));
-            }
-            let port = |place: usize| ports.get(place).or(ports.first()).copied();
-            let server = |(place, host): (usize, &&str)| self.server("", Some((host, port(place))));
-            if hosts.iter().any(|host| host.is_empty()) {
-                return Err(PostgresUrlError::Servers("between two commas there is no host"));
-            }
-            hosts.iter().enumerate().map(server).collect()
-        } else if self.hosts.contains(',') {
-            if named.is_some() || ports.is_some() {
-                let twice = "they are named twice, before the path and as host or port";
-                return Err(PostgresUrlError::Servers(twice));
-            }
-            if self.hosts.split(',').any(str::is_empty) {
-                return Err(PostgresUrlError::Servers("between two commas there is no host"));
-            }
-            self.hosts.split(',').map(|host| self.server(host, None)).collect()
-        } else {
-            vec![self.server(self.hosts, None)]
-        };
-        if servers.len() > MOST_SERVERS {
-            return Err(PostgresUrlError::Servers("there are more than 16"));
+        if !is_list && !self.hosts.contains(',') {
+            return Ok(vec![self.server(self.hosts, None)]);
         }
-        Ok(servers)
+        let hosts = if is_list { named.as_deref().unwrap_or_default() } else { self.hosts };
+        let hosts: Vec<&str> = hosts.split(',').collect();
+        let ports: Vec<&str> = ports.iter().flat_map(|ports| ports.split(',')).collect();
+        let wrong = [
+            (is_twice, "they are named twice, before the path and as host or port"),
+            (ports.len() > 1 && ports.len() != hosts.len(), "name one port, or one for each host"),
+            (hosts.contains(&""), "between two commas there is no host"),
+            (hosts.len() > MOST_SERVERS, "there are more than 16"),
+        ];
+        if let Some((_, why)) = wrong.into_iter().find(|(is_wrong, _)| *is_wrong) {
+            return Err(PostgresUrlError::Servers(why));
+        }
+        let server = |(place, host): (usize, &&str)| {
+            if is_list {
+                self.server("", Some((host, ports.get(place).or(ports.first()).copied())))
+            } else {
+                self.server(host, None)
+            }
+        };
+        Ok(hosts.iter().enumerate().map(server).collect())
     }
 
     /// Returns the URL of one server: of this authority, or of a host and port as parameters.
@@ -232,6 +220,15 @@ fn shown(name: &str) -> String {
     }
 }
 
+/// The text says it all.
+impl PartialEq for PostgresUrl {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for PostgresUrl {}
+
 impl fmt::Display for PostgresUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The query is left out: it may hold a password, too. Percent-encoding is kept.
@@ -260,7 +257,7 @@ mod tests {
 
     #[test]
     fn several_servers_are_one_url_each() {
-        let servers = |url: &str| parse(url).unwrap().servers;
+        let servers = |url: &str| Parts::of(url).unwrap().servers().unwrap();
         let three = "postgres://me:pw%2C@a,b:5433,[::1]:5434/mail?sslmode=verify-full\
                      &target_session_attrs=read-write&sslrootcert=/ca,s";
         assert_eq!(
@@ -277,7 +274,7 @@ mod tests {
         );
         for (login, named) in [("me:pw@", "a,b"), ("me@", "a,b"), ("me:pw@", "a")] {
             let url = format!("postgres://{login}/mail?host={named}");
-            let found = parse(&url).unwrap().servers().unwrap();
+            let found = parse(&url).unwrap().servers;
             let hosts: Vec<_> = found.iter().map(PgConnectOptions::get_host).collect();
             assert_eq!(hosts, named.split(',').collect::<Vec<_>>(), "{url}");
         }
@@ -300,7 +297,7 @@ mod tests {
     #[test]
     fn every_server_has_the_settings_of_the_url() {
         let url = "postgres://me:hush@a,b/mail?sslmode=verify-full&sslrootcert=/ca.crt";
-        let found = parse(url).unwrap().servers().unwrap();
+        let found = parse(url).unwrap().servers;
         let hosts: Vec<_> = found.iter().map(PgConnectOptions::get_host).collect();
         assert_eq!(hosts, ["a", "b"]);
         for one in &found {
@@ -380,7 +377,7 @@ mod tests {
         let parsed = parse(url).unwrap();
         assert_eq!(parsed.expose(), url);
         assert_eq!(parsed.to_string(), "postgres://m%2Fe@h/ma%20il");
-        let options = format!("{:?}", parsed.servers().unwrap());
+        let options = format!("{:?}", parsed.servers);
         for part in ["m/e", "p#?w", "ma il", "/run/post gres", "a.b=c&d"] {
             assert!(options.contains(part), "{part}: {options}");
         }

@@ -14,6 +14,16 @@ use super::error::StoreError;
 pub static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/migrations/sqlite");
 pub static POSTGRES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/migrations/postgres");
 
+/// Whether opening changes a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// Make it if there is none, and migrate it.
+    Create,
+    Migrate,
+    /// Nothing: it must have the schema of this version.
+    AsIs,
+}
+
 /// The table in which sqlx records the migrations applied.
 pub const TABLE: &str = "_sqlx_migrations";
 

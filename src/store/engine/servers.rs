@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool};
 use sqlx::{ConnectOptions as _, Connection as _};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout_at;
 
@@ -55,8 +55,10 @@ struct State {
     found: Mutex<Found>,
     /// Counts the moves from server to server.
     moves: watch::Sender<u64>,
-    is_seeking: AtomicBool,
-    is_watching: AtomicBool,
+    /// Wakes the task that asks the servers.
+    wanted: Arc<Notify>,
+    /// Whether that task runs; changes while `pools` is locked.
+    is_followed: AtomicBool,
     pools: Mutex<Vec<PgPool>>,
     repeats: Repeats,
 }
@@ -66,7 +68,6 @@ struct State {
 struct Found {
     place: usize,
     timeline: u32,
-    is_known: bool,
     /// Connections made before are to another server.
     since: Instant,
 }
@@ -74,13 +75,6 @@ struct Found {
 impl Found {
     fn is_at(&self, place: usize, timeline: u32) -> bool {
         (self.place, self.timeline) == (place, timeline)
-    }
-
-    /// Whether a server at this place is better than the best one so far, of timeline `ahead`: it
-    /// was promoted later, or it is the present one; two addresses may lead to one server.
-    fn prefers(&self, place: usize, timeline: u32, ahead: Option<u32>) -> bool {
-        let is_present = self.is_known && self.place == place;
-        ahead.is_none_or(|ahead| ahead < timeline || ahead == timeline && is_present)
     }
 }
 
@@ -97,15 +91,10 @@ impl Servers {
             servers,
             is_sought,
             patience,
-            found: Mutex::new(Found {
-                place: 0,
-                timeline: 0,
-                is_known: false,
-                since: Instant::now(),
-            }),
+            found: Mutex::new(Found { place: 0, timeline: 0, since: Instant::now() }),
             moves: watch::Sender::new(0),
-            is_seeking: AtomicBool::new(false),
-            is_watching: AtomicBool::new(false),
+            wanted: Arc::default(),
+            is_followed: AtomicBool::new(false),
             pools: Mutex::new(Vec::new()),
             repeats: Repeats::default(),
         }))
@@ -153,7 +142,7 @@ impl Servers {
                 Ok(seen) => {
                     until.get_or_insert_with(|| tokio::time::Instant::now() + grace);
                     let ahead = best.as_ref().map(|best| best.timeline);
-                    if self.found().prefers(place, seen.timeline, ahead) {
+                    if self.prefers(place, seen.timeline, ahead) {
                         best = Some(seen);
                     }
                 }
@@ -164,6 +153,13 @@ impl Servers {
             }
         }
         best.ok_or_else(|| none_of(refusals))
+    }
+
+    /// Whether a server at this place is better than the best one so far, of timeline `ahead`: it
+    /// was promoted later, or it is the present one; two addresses may lead to one server.
+    fn prefers(&self, place: usize, timeline: u32, ahead: Option<u32>) -> bool {
+        let is_present = self.moves() > 0 && self.found().place == place;
+        ahead.is_none_or(|ahead| ahead < timeline || ahead == timeline && is_present)
     }
 
     /// Refuses a server of an earlier timeline than what was found by now, and says so.
@@ -199,11 +195,11 @@ impl Servers {
     fn settle_at(&self, place: usize, timeline: u32) {
         // Held to the end, so that of two moves the later one has the last word on every pool.
         let pools = self.pools();
-        let before = *self.found();
-        if before.is_known && (timeline < before.timeline || before.is_at(place, timeline)) {
+        let (before, is_known) = (*self.found(), self.moves() > 0);
+        if is_known && (timeline < before.timeline || before.is_at(place, timeline)) {
             return;
         }
-        *self.found() = Found { place, timeline, is_known: true, since: Instant::now() };
+        *self.found() = Found { place, timeline, since: Instant::now() };
         let Some(options) = self.0.servers.get(place) else { return };
         for pool in pools.iter() {
             pool.set_connect_options(options.clone());
@@ -211,7 +207,7 @@ impl Servers {
         // A pool may have connected to the former server until it had the new options.
         self.found().since = Instant::now();
         self.0.moves.send_modify(|moves| *moves += 1);
-        if before.is_known {
+        if is_known {
             tracing::warn!(
                 server = name(options),
                 timeline,
@@ -229,31 +225,23 @@ impl Servers {
         if let Some(options) = self.options() {
             pool.set_connect_options(options);
         }
-        drop(pools);
-        self.watch();
-    }
-
-    /// Asks the other servers in the background, steadily: the one that is written to may have been
-    /// replaced, and still answer. Ends with the pools.
-    fn watch(&self) {
-        if self.0.servers.len() < 2 || self.0.is_watching.swap(true, Ordering::SeqCst) {
-            return;
+        if self.0.is_sought && !self.0.is_followed.swap(true, Ordering::SeqCst) {
+            tokio::spawn(self.weak().follow(Arc::clone(&self.0.wanted)));
         }
-        let servers = self.weak();
-        tokio::spawn(async move {
-            loop {
-                tokio::time::sleep(WATCH).await;
-                let Some(servers) = servers.get() else { return };
-                if servers.pools().iter().all(PgPool::is_closed) {
-                    servers.0.is_watching.store(false, Ordering::SeqCst);
-                    return;
-                }
-                servers.look_beside().await;
-            }
-        });
     }
 
-    /// Moves to one of the other servers if it has a later timeline.
+    /// Whether all pools are closed: then nobody follows any more.
+    fn end(&self) -> bool {
+        let pools = self.pools();
+        let is_over = pools.iter().all(PgPool::is_closed);
+        if is_over {
+            self.0.is_followed.store(false, Ordering::SeqCst);
+        }
+        is_over
+    }
+
+    /// Moves to one of the other servers if it has a later timeline: the one that is written to may
+    /// have been replaced, and still answer.
     async fn look_beside(&self) {
         let present = self.found().place;
         // All may take their time: the slow one may be the later one, and nobody waits for this.
@@ -262,6 +250,23 @@ impl Servers {
             self.settle(&seen);
         }
         let _closed = in_time(self.0.patience, seen.connection.close()).await;
+    }
+
+    /// Moves to the server that can be written to; returns whether one was found.
+    async fn search(&self) -> bool {
+        match self.find().await {
+            Ok(seen) => {
+                self.settle(&seen);
+                let _closed = in_time(self.0.patience, seen.connection.close()).await;
+                true
+            }
+            Err(error) => {
+                if let Some(left_out) = self.0.repeats.due(LogCause::Leaderless) {
+                    tracing::warn!(%error, left_out, "looking for a PostgreSQL server to write to");
+                }
+                false
+            }
+        }
     }
 
     /// Checks a new connection of a pool: it may lead to a server that is not written to any more.
@@ -352,7 +357,7 @@ impl Servers {
 
     /// Leaves a server that cannot be written to: looks for the other one; where only an address is
     /// known, connects to it anew.
-    fn leave(&self) {
+    pub fn leave(&self) {
         if self.0.is_sought {
             return self.seek();
         }
@@ -362,36 +367,11 @@ impl Servers {
         }
     }
 
-    /// Asks all servers in the background, until one can be written to. One search at a time.
+    /// Asks all servers in the background, until one can be written to. One search at a time; what
+    /// is sought during one is sought once more behind it.
     pub fn seek(&self) {
-        if !self.0.is_sought || self.0.is_seeking.swap(true, Ordering::SeqCst) {
-            return;
-        }
-        let servers = self.clone();
-        tokio::spawn(async move {
-            servers.search().await;
-            servers.0.is_seeking.store(false, Ordering::SeqCst);
-        });
-    }
-
-    async fn search(&self) {
-        loop {
-            match self.find().await {
-                Ok(seen) => {
-                    self.settle(&seen);
-                    let _closed = in_time(self.0.patience, seen.connection.close()).await;
-                    return;
-                }
-                Err(error) => {
-                    if let Some(left_out) = self.0.repeats.due(LogCause::Leaderless) {
-                        tracing::warn!(%error, left_out, "looking for a PostgreSQL server to write to");
-                    }
-                }
-            }
-            if self.pools().iter().all(PgPool::is_closed) {
-                return;
-            }
-            tokio::time::sleep(PAUSE).await;
+        if self.0.is_sought {
+            self.0.wanted.notify_one();
         }
     }
 
@@ -423,6 +403,36 @@ pub struct WeakServers(Weak<State>);
 impl WeakServers {
     pub fn get(&self) -> Option<Servers> {
         self.0.upgrade().map(Servers)
+    }
+
+    /// Searches when it is woken, until a server is found; beside that, looks at the others
+    /// steadily, since a slow one must be heard, too, while one search follows the other. Ends with
+    /// the pools.
+    async fn follow(self, wanted: Arc<Notify>) {
+        let searching = async {
+            loop {
+                wanted.notified().await;
+                while let Some(servers) = self.get()
+                    && !servers.search().await
+                {
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        };
+        let looking = async {
+            loop {
+                tokio::time::sleep(WATCH).await;
+                let Some(servers) = self.get() else { return };
+                if servers.end() {
+                    return;
+                }
+                servers.look_beside().await;
+            }
+        };
+        tokio::select! {
+            () = searching => {}
+            () = looking => {}
+        }
     }
 }
 

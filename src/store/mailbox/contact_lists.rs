@@ -7,17 +7,20 @@ use super::contacts;
 use super::presence::{PRESENT_CONTACT, PRESENT_ROOM};
 use crate::domain::account::AccountType;
 use crate::domain::clock::Timestamp;
-use crate::domain::contact::Contact;
+use crate::domain::contact::{Contact, Handle};
 use crate::domain::id::{AccountId, ContactId};
 use crate::domain::scope::Scope;
 use crate::store::base::Base;
 use crate::store::base::page::in_range;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::{Statement, sql};
+use crate::store::engine::sql::{Row, Statement, sql};
 
 /// Agents per statement: SQLite allows at most 500 parts in a UNION.
 const AGENTS: usize = 100;
+
+/// When each contact wrote to some Agents: for the first time, and for the last.
+type ContactTimes = BTreeMap<ContactId, (Timestamp, Timestamp)>;
 
 impl Base {
     /// Returns up to `limit` contacts with ids below `after` and not below `until`, the largest
@@ -70,6 +73,44 @@ impl Base {
         row.map(|row| Columns { table: "contacts", row: &row }.contact("id")).transpose()
     }
 
+    /// Returns up to `limit` contacts with this handle and with ids below `after`, the largest first:
+    /// one of each organization at most. For a scope of single Agents as in [`Self::list_contacts`].
+    pub async fn contacts_with(
+        &self,
+        scope: &Scope,
+        handle: &Handle,
+        after: Option<ContactId>,
+        limit: u32,
+    ) -> Result<Vec<Contact>, StoreError> {
+        let below = after.map_or(i64::MAX, ContactId::get);
+        let agents = match (scope.level(), scope.permitted()) {
+            (_, Some(agents)) => agents.to_vec(),
+            (AccountType::Agent, None) => vec![scope.root()],
+            (_, None) => {
+                let mut query = Statement::of(
+                    contacts::select(
+                        "contacts WHERE organization_id IN (SELECT id FROM accounts
+                             WHERE deleted_at IS NULL AND kind = 'organization' AND ",
+                    )
+                    .into(),
+                );
+                in_range(&mut query, scope);
+                query.push(") AND address = ").push_value(handle.to_string());
+                query.push(PRESENT_CONTACT).push(" AND id < ").push_value(below);
+                // `+ 0` keeps the planner from walking all contacts in the order of their ids.
+                query.push(" ORDER BY id + 0 DESC LIMIT ").push_value(i64::from(limit));
+                let rows = query.fetch_all(self.reader()).await?;
+                return rows.iter().map(contacts::contact).collect();
+            }
+        };
+        let mut seen = ContactTimes::new();
+        for some in agents.chunks(AGENTS) {
+            let query = select_rooms_with(some, handle, below);
+            note_times(&mut seen, &query.fetch_all(self.reader()).await?)?;
+        }
+        self.contacts_seen(seen, limit).await
+    }
+
     /// Reads up to `limit` rooms of each Agent. These include all rooms of the first `limit`
     /// contacts.
     async fn contacts_of_agents(
@@ -78,15 +119,20 @@ impl Base {
         below: i64,
         limit: u32,
     ) -> Result<Vec<Contact>, StoreError> {
-        let mut seen: BTreeMap<ContactId, (Timestamp, Timestamp)> = BTreeMap::new();
+        let mut seen = ContactTimes::new();
         for some in agents.chunks(AGENTS) {
-            for row in select_rooms(some, below, limit).fetch_all(self.reader()).await? {
-                let columns = Columns { table: "rooms", row: &row };
-                let (first, last) = (columns.time("started_at")?, columns.time("last_at")?);
-                let times = seen.entry(columns.contact("contact_id")?).or_insert((first, last));
-                *times = (first.min(times.0), last.max(times.1));
-            }
+            let rows = select_rooms(some, below, limit).fetch_all(self.reader()).await?;
+            note_times(&mut seen, &rows)?;
         }
+        self.contacts_seen(seen, limit).await
+    }
+
+    /// Returns the first `limit` of these contacts, the largest id first, with these times.
+    async fn contacts_seen(
+        &self,
+        seen: ContactTimes,
+        limit: u32,
+    ) -> Result<Vec<Contact>, StoreError> {
         let wanted = seen.into_iter().rev().take(usize::try_from(limit).unwrap_or(usize::MAX));
         let wanted: BTreeMap<ContactId, _> = wanted.collect();
         let mut found = Vec::with_capacity(wanted.len());
@@ -98,6 +144,33 @@ impl Base {
         found.sort_unstable_by_key(|contact| std::cmp::Reverse(contact.id));
         Ok(found)
     }
+}
+
+/// Adds the times of these rooms.
+fn note_times(seen: &mut ContactTimes, rooms: &[Row]) -> Result<(), StoreError> {
+    for row in rooms {
+        let columns = Columns { table: "rooms", row };
+        let (first, last) = (columns.time("started_at")?, columns.time("last_at")?);
+        let times = seen.entry(columns.contact("contact_id")?).or_insert((first, last));
+        *times = (first.min(times.0), last.max(times.1));
+    }
+    Ok(())
+}
+
+/// Selects the room that each of these Agents has with the contact of this handle.
+fn select_rooms_with(agents: &[AccountId], handle: &Handle, below: i64) -> Statement {
+    let mut query = sql("SELECT rooms.contact_id, rooms.started_at, rooms.last_at
+         FROM accounts CROSS JOIN contacts CROSS JOIN rooms
+         WHERE contacts.organization_id = accounts.organization_id
+           AND rooms.organization_id = contacts.organization_id
+           AND rooms.contact_id = contacts.id AND rooms.agent_id = accounts.id AND address = ");
+    query.push_value(handle.to_string()).push(PRESENT_ROOM);
+    query.push(" AND contacts.id < ").push_value(below).push(" AND accounts.id IN (");
+    for (number, agent) in agents.iter().enumerate() {
+        query.push(if number == 0 { "" } else { ", " }).push_value(*agent);
+    }
+    query.push(")").varying();
+    query
 }
 
 /// Selects the first rooms of each of these Agents.

@@ -36,10 +36,12 @@ pub struct Original {
 }
 
 impl Base {
-    /// Returns a page of the messages in `scope`, the newest first. Leaves out damaged rows.
+    /// Returns a page of the messages in `scope` that arrived in this time, the newest first. Leaves
+    /// out damaged rows.
     pub async fn recent_messages(
         &self,
         scope: &Scope,
+        time: TimeRange,
         page: &Page,
     ) -> Result<Vec<Message>, StoreError> {
         let part = |query: &mut Statement, range: &&str| {
@@ -48,7 +50,7 @@ impl Base {
             query.push(PRESENT);
         };
         let on = self.reader();
-        let query = merged(on.is_postgres(), &RECORDED, part, page, TimeRange::default());
+        let query = merged(on.is_postgres(), &RECORDED, part, page, time);
         let rows = query.fetch_all(on).await?;
         Ok(page.newest_first(listed_messages(&rows, &self.repeats)?))
     }

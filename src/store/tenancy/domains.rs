@@ -200,9 +200,40 @@ impl Base {
             .collect()
     }
 
+    /// Returns domains that have an owner, at most so many, by name from behind `after`.
+    pub async fn owned_domains(
+        &self,
+        after: Option<&DomainName>,
+        limit: u32,
+    ) -> Result<Vec<DomainName>, StoreError> {
+        let rows = sql("SELECT name FROM domains WHERE name > $1 ORDER BY name LIMIT $2")
+            .bind(after.map_or("", DomainName::as_str))
+            .bind(i64::from(limit))
+            .fetch_all(self.reader())
+            .await?;
+        let domain = |row| {
+            let columns = Columns { table: "domains", row };
+            DomainName::kept(&columns.text("name")?).map_err(|error| columns.corrupt(error))
+        };
+        rows.iter().map(domain).collect()
+    }
+
     /// Tells whether a domain has an owner: a claim is none.
     pub async fn has_domain(&self, domain: &DomainName) -> Result<bool, StoreError> {
         let query = sql("SELECT 1 FROM domains WHERE name = $1").bind(domain.as_str());
+        Ok(query.fetch_optional(self.reader()).await?.is_some())
+    }
+
+    /// Tells whether an account has or claims a domain, or has an address in it.
+    pub async fn is_domain_of(
+        &self,
+        domain: &DomainName,
+        account: AccountId,
+    ) -> Result<bool, StoreError> {
+        let query = sql("SELECT 1 FROM domains WHERE name = $1 AND account_id = $2
+             UNION ALL SELECT 1 FROM domain_claims WHERE domain = $1 AND account_id = $2
+             UNION ALL SELECT 1 FROM addresses WHERE domain = $1 AND agent_id = $2 LIMIT 1");
+        let query = query.bind(domain.as_str()).bind(account);
         Ok(query.fetch_optional(self.reader()).await?.is_some())
     }
 

@@ -1,13 +1,16 @@
 //! Inbound ways: URLs at which providers post. A way is found by the hash of the key in its URL,
 //! which only its account is shown.
 
+use super::audit::{self, Note};
+use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::id::{AccountId, WayId};
 use crate::domain::key::KeyHash;
 use crate::domain::relay::RelayType;
 use crate::store::base::Base;
-use crate::store::engine::database::Transaction;
+use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
+use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, Row, Statement, sql};
 
@@ -56,6 +59,27 @@ impl Base {
             .fetch_optional(self.reader())
             .await?;
         row.as_ref().map(way).transpose()
+    }
+
+    /// Removes the inbound way of this type; its key opens nothing from now on. Returns whether
+    /// there was one.
+    pub async fn remove_inbound_way(
+        &self,
+        account: AccountId,
+        kind: RelayType,
+        act: Act<'_>,
+    ) -> Result<bool, StoreError> {
+        transact!(self, async |tx| {
+            // A change of the way waits here, and then finds none.
+            gates::close_account(&mut tx, account).await?;
+            let Some(old) = find(tx.on(), account, kind).await? else { return Ok(false) };
+            sql("DELETE FROM inbound_ways WHERE id = $1").bind(old.id.0).execute(tx.on()).await?;
+            let changes = [Change::gone("keyLastFour", old.last_four)];
+            let note = Note::new(account, Deed::InboundRemoved, &kind, &changes);
+            audit::note(&mut tx, self.mint(), act, note).await?;
+            tx.commit().await?;
+            Ok(true)
+        })
     }
 }
 

@@ -75,12 +75,13 @@ impl Base {
         })
     }
 
-    /// Returns up to `limit` policies of reports on a domain that came since then, the newest
-    /// first.
+    /// Returns up to `limit` policies of reports on a domain that came since then and tell of
+    /// `failed` sessions or more that failed, the newest first.
     pub async fn tls_reports(
         &self,
         domain: &DomainName,
         since: Timestamp,
+        failed: u64,
         limit: u32,
     ) -> Result<Vec<KeptTlsReport>, StoreError> {
         let mut query =
@@ -88,7 +89,8 @@ impl Base {
                     tls_reports.domain, policy, successful, failed, failures ")
             .bind(domain.as_str())
             .bind(since);
-        query.push(SHOWN).push(" ORDER BY received_at DESC, submitter, report_id, place LIMIT ");
+        query.push(SHOWN).push(" AND failed >= ").push_value(stored(failed));
+        query.push(" ORDER BY received_at DESC, submitter, report_id, place LIMIT ");
         query.push_value(i64::from(limit));
         let rows = query.fetch_all(self.reader()).await?;
         rows.iter().map(|row| kept(&Columns { table: TABLE, row })).collect()

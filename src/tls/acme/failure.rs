@@ -5,15 +5,13 @@ use std::net::SocketAddr;
 
 use instant_acme::Problem;
 
+use crate::domain::acme_challenge::AcmeChallenge;
 use crate::domain::clock::Timestamp;
 use crate::egress::client::EgressError;
+use crate::tls::pair::PairError;
 
-use super::Challenge;
 use super::folder::FolderError;
 use super::transport::TransportError;
-
-/// Why a certificate cannot be used.
-pub type Unusable = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why an attempt failed.
 #[derive(Debug, thiserror::Error)]
@@ -28,8 +26,8 @@ pub(super) enum AcmeError {
     /// The authority's own account of its look-up.
     #[error("the authority could not verify {name}: {}", detail(.problem))]
     NotProven { name: String, problem: Problem },
-    #[error("the authority offers no {} challenge for {name}", kind.as_str())]
-    NoChallenge { name: String, kind: Challenge },
+    #[error("the authority offers no challenge {kind} for {name}")]
+    NoChallenge { name: String, kind: AcmeChallenge },
     #[error("cannot make the certificate that answers the authority (TLS-ALPN-01)")]
     Answer(#[source] Option<rustls::Error>),
     #[error("the authority cannot be reached, or does not speak ACME")]
@@ -37,7 +35,7 @@ pub(super) enum AcmeError {
     #[error("the authority did not finish in time")]
     Late,
     #[error("cannot use the certificate that the authority issued")]
-    Unusable(#[source] Unusable),
+    Unusable(#[source] PairError),
     #[error("the new certificate, valid from {from} until {until}, is already due for renewal")]
     Clock { from: Timestamp, until: Timestamp },
     #[error("the server is shutting down")]
@@ -58,7 +56,7 @@ impl From<instant_acme::Error> for AcmeError {
 
 impl AcmeError {
     /// Returns the operator's remedy, where the error does not say it.
-    pub(super) fn advice(&self, challenge: Challenge) -> Option<&'static str> {
+    pub(super) fn advice(&self, challenge: AcmeChallenge) -> Option<&'static str> {
         match self {
             Self::NotProven { problem, .. } | Self::Refused(problem) => {
                 of_kind(kind(problem), challenge)
@@ -99,13 +97,13 @@ impl AcmeError {
 }
 
 /// Returns advice for a type of problem (RFC 8555 §6.7).
-fn of_kind(kind: &str, challenge: Challenge) -> Option<&'static str> {
+fn of_kind(kind: &str, challenge: AcmeChallenge) -> Option<&'static str> {
     Some(match kind {
-        "connection" | "tls" if challenge == Challenge::TlsAlpn01 => {
+        "connection" | "tls" if challenge == AcmeChallenge::TlsAlpn01 => {
             "let everyone reach port 443 of this name, forward that port to the address of the \
              API (--http) without ending TLS, and check that its A and AAAA records lead here"
         }
-        "unauthorized" | "incorrectResponse" if challenge == Challenge::TlsAlpn01 => {
+        "unauthorized" | "incorrectResponse" if challenge == AcmeChallenge::TlsAlpn01 => {
             "another server answers on port 443 of this name: let its A and AAAA records lead to \
              this gateway only, and no proxy in front end TLS"
         }
@@ -183,7 +181,7 @@ fn of_exchange(error: &instant_acme::Error) -> &'static str {
 fn of_way_out(error: &EgressError) -> Option<&'static str> {
     Some(match error {
         error if error.is_tls() => "set --acme-ca-file to the authority's root certificate",
-        EgressError::PrivateAddress | EgressError::Url(_) => {
+        EgressError::PrivateAddress { .. } | EgressError::Url(_) => {
             "if the authority is in your own network, allow that network with --egress-allow"
         }
         EgressError::Lookup => "check the host name of the directory, and the resolvers (--dns)",
@@ -192,6 +190,12 @@ fn of_way_out(error: &EgressError) -> Option<&'static str> {
         }
         _ => return None,
     })
+}
+
+/// Whether the authority takes an order, but not for what it replaces: it does not know that
+/// certificate, or another order replaced it (RFC 9773 §5).
+pub(super) fn is_about_the_replaced(problem: &Problem) -> bool {
+    matches!(kind(problem), "alreadyReplaced" | "malformed" | "unauthorized")
 }
 
 fn kind(problem: &Problem) -> &str {

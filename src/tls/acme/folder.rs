@@ -1,12 +1,15 @@
-//! The folder: the key of the certificate, and for each directory an account and a chain.
+//! The folder: the key of all certificates, and for each directory an account and chains.
 //!
 //! ```text
 //! folder/key.pem                            made once; used with every authority
 //! folder/<directory>/account.json           with the key of the account
-//! folder/<directory>/chain.pem
-//! folder/<directory>/order                  while it is open: the URL of the order, and its names
+//! folder/<directory>/chain.pem              of the server's own name
+//! folder/<directory>/order                  while it is open: the URL of the order, and its name
 //! folder/<directory>/tried                  three numbers: last request, next one allowed (both in
 //!                                           milliseconds), failures in a row
+//! folder/<directory>/window                 of which certificate, when to ask for its window again,
+//!                                           and the window with the moment in it
+//! folder/<directory>/<name>/                chain, order, tried and window of another name
 //! ```
 //!
 //! Only its owner can read a file. Each is written whole or not at all, durably.
@@ -25,21 +28,26 @@ use crate::domain::secret::Secret;
 use crate::tls::pair::Pair;
 
 use super::Settings;
+use super::failure::AcmeError;
 
 const KEY: &str = "key.pem";
 const ACCOUNT: &str = "account.json";
 const CHAIN: &str = "chain.pem";
 const ORDER: &str = "order";
 const TRIED: &str = "tried";
+const WINDOW: &str = "window";
 /// Most tries to read a folder whose key and chain are being replaced.
 const LOOKS: u32 = 3;
 
-/// The key and the chain in the folder.
+/// Places of the files of one certificate, and of what it shares with others.
+#[derive(Clone)]
 pub(super) struct AcmeFolder {
-    /// PEM.
-    pub(super) key: String,
-    /// PEM, with the server's own certificate first.
-    pub(super) chain: Option<String>,
+    /// Has the key.
+    root: PathBuf,
+    /// Has the account.
+    directory: PathBuf,
+    certificate: PathBuf,
+    name: DomainName,
 }
 
 /// Kept on disk, so that a restart does not ask again at once.
@@ -75,79 +83,111 @@ pub enum FolderError {
 }
 
 impl AcmeFolder {
-    /// Reads the folder; makes the key the first time.
-    pub(super) fn open(settings: &Settings) -> Result<Self, FolderError> {
-        let key = key(settings)?.serialize_pem();
-        Ok(Self { key, chain: read(&place(settings, CHAIN))? })
+    /// The folder for the certificate of this name.
+    pub(super) fn of(settings: &Settings, name: &DomainName) -> Self {
+        let root = settings.folder.clone();
+        let directory = root.join(folder_of(&settings.directory));
+        let certificate = match settings.names.first() == Some(name) {
+            true => directory.clone(),
+            false => directory.join(name.as_str()),
+        };
+        Self { root, directory, certificate, name: name.clone() }
     }
 
-    /// Returns the last attempt; `None` if there was none, or its file is damaged.
-    pub(super) fn tried(settings: &Settings) -> Result<Option<AttemptRecord>, FolderError> {
-        let text = read(&place(settings, TRIED))?;
-        Ok(text.as_deref().and_then(AttemptRecord::parse))
+    /// Does blocking work on the disk, on a thread for it.
+    pub(super) async fn on_disk<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&Self) -> Result<T, FolderError> + Send + 'static,
+    ) -> Result<T, AcmeError> {
+        let folder = self.clone();
+        let acted = tokio::task::spawn_blocking(move || act(&folder)).await;
+        Ok(acted.map_err(|_| AcmeError::Stopped)??)
     }
 
-    pub(super) fn note(settings: &Settings, tried: AttemptRecord) -> Result<(), FolderError> {
-        let (at, not_before) = (tried.at.millis(), tried.not_before.millis());
-        let text = format!("{at} {not_before} {}", tried.failures);
-        write(&place(settings, TRIED), &text, true)
+    /// Reads the key of the certificates, or makes it.
+    pub(super) fn key(&self) -> Result<KeyPair, FolderError> {
+        let path = self.root.join(KEY);
+        let text = match read(&path)? {
+            Some(text) => text,
+            None => {
+                // Another process may make one at the same moment: the first one stays.
+                write(&path, &KeyPair::generate()?.serialize_pem(), false)?;
+                read(&path)?.unwrap_or_default()
+            }
+        };
+        KeyPair::from_pem(&text)
+            .map_err(|source| FolderError::Damaged { path, source: source.into() })
+    }
+
+    /// Returns the chain, PEM, the server's own certificate first; `None` if there is none yet.
+    pub(super) fn chain(&self) -> Result<Option<String>, FolderError> {
+        read(&self.certificate.join(CHAIN))
     }
 
     /// Stores the chain, then forgets its order.
-    pub(super) fn keep_chain(settings: &Settings, chain: &str) -> Result<(), FolderError> {
-        write(&place(settings, CHAIN), chain, true)?;
-        Self::forget_order(settings)
+    pub(super) fn keep_chain(&self, chain: &str) -> Result<(), FolderError> {
+        self.write(CHAIN, chain)?;
+        self.forget_order()
     }
 
-    /// Returns the URL of an open order for the names of these settings.
-    pub(super) fn order(settings: &Settings) -> Result<Option<String>, FolderError> {
-        let Some(text) = read(&place(settings, ORDER))? else { return Ok(None) };
+    /// Returns the last attempt; `None` if there was none, or its file is damaged.
+    pub(super) fn tried(&self) -> Result<Option<AttemptRecord>, FolderError> {
+        let text = read(&self.certificate.join(TRIED))?;
+        Ok(text.as_deref().and_then(AttemptRecord::parse))
+    }
+
+    pub(super) fn note(&self, tried: AttemptRecord) -> Result<(), FolderError> {
+        let (at, not_before) = (tried.at.millis(), tried.not_before.millis());
+        self.write(TRIED, &format!("{at} {not_before} {}", tried.failures))
+    }
+
+    /// Returns what the authority suggested last for a renewal, as it was kept.
+    pub(super) fn window(&self) -> Result<Option<String>, FolderError> {
+        read(&self.certificate.join(WINDOW))
+    }
+
+    pub(super) fn keep_window(&self, text: &str) -> Result<(), FolderError> {
+        self.write(WINDOW, text)
+    }
+
+    /// Returns the URL of an open order for this name alone.
+    pub(super) fn order(&self) -> Result<Option<String>, FolderError> {
+        let Some(text) = read(&self.certificate.join(ORDER))? else { return Ok(None) };
         let mut words = text.split_whitespace();
         let url = words.next().map(str::to_owned);
-        Ok(url.filter(|_| words.eq(settings.names.iter().map(DomainName::as_str))))
+        Ok(url.filter(|_| words.eq([self.name.as_str()])))
     }
 
-    pub(super) fn keep_order(settings: &Settings, url: &str) -> Result<(), FolderError> {
-        let names = settings.names.iter().map(DomainName::as_str);
-        let words: Vec<&str> = std::iter::once(url).chain(names).collect();
-        write(&place(settings, ORDER), &words.join(" "), true)
+    pub(super) fn keep_order(&self, url: &str) -> Result<(), FolderError> {
+        self.write(ORDER, &format!("{url} {}", self.name))
     }
 
-    pub(super) fn forget_order(settings: &Settings) -> Result<(), FolderError> {
-        remove(place(settings, ORDER))
+    pub(super) fn forget_order(&self) -> Result<(), FolderError> {
+        let path = self.certificate.join(ORDER);
+        match fs::remove_file(&path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                Err(FolderError::Write { path, source })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns the account as JSON; `None` if there is none yet.
-    pub(super) fn account(settings: &Settings) -> Result<Option<String>, FolderError> {
-        read(&place(settings, ACCOUNT))
+    pub(super) fn account(&self) -> Result<Option<String>, FolderError> {
+        read(&self.directory.join(ACCOUNT))
     }
 
-    pub(super) fn keep_account(settings: &Settings, json: &str) -> Result<(), FolderError> {
-        write(&place(settings, ACCOUNT), json, true)
+    pub(super) fn keep_account(&self, json: &str) -> Result<(), FolderError> {
+        write(&self.directory.join(ACCOUNT), json, true)
     }
 
-    /// Removes an account that the authority does not know any more.
-    pub(super) fn forget_account(settings: &Settings) -> Result<(), FolderError> {
-        remove(place(settings, ACCOUNT))
+    pub(super) fn damaged_account(&self, source: serde_json::Error) -> FolderError {
+        FolderError::Damaged { path: self.directory.join(ACCOUNT), source: source.into() }
     }
 
-    pub(super) fn account_path(settings: &Settings) -> PathBuf {
-        place(settings, ACCOUNT)
+    fn write(&self, file: &str, text: &str) -> Result<(), FolderError> {
+        write(&self.certificate.join(file), text, true)
     }
-}
-
-/// Reads the key of the certificate, or makes it.
-pub(super) fn key(settings: &Settings) -> Result<KeyPair, FolderError> {
-    let path = settings.folder.join(KEY);
-    let text = match read(&path)? {
-        Some(text) => text,
-        None => {
-            // Another process may make one at the same moment: the first one stays.
-            write(&path, &KeyPair::generate()?.serialize_pem(), false)?;
-            read(&path)?.unwrap_or_default()
-        }
-    };
-    KeyPair::from_pem(&text).map_err(|source| FolderError::Damaged { path, source: source.into() })
 }
 
 /// Returns all files in `folder` but open orders, by their names in it. Leaves out a chain that
@@ -169,14 +209,16 @@ fn look(folder: &Path) -> Result<(Vec<(PathBuf, Secret)>, bool), FolderError> {
         Pair::from_pem(chain.as_bytes(), key.as_bytes()).is_ok()
     };
     let (mut files, mut matches) = (Vec::new(), true);
-    for directory in directories(folder)? {
-        for name in [ACCOUNT, CHAIN, TRIED] {
-            let name = directory.join(name);
-            let Some(text) = read(&folder.join(&name))? else { continue };
-            if name.ends_with(CHAIN) && !is_of_key(&text) {
-                matches = false;
-            } else {
-                files.push((name, Secret::new(text)));
+    for directory in folders(folder, Path::new(""))? {
+        for of_name in [vec![directory.clone()], folders(folder, &directory)?].concat() {
+            for name in [ACCOUNT, CHAIN, TRIED, WINDOW] {
+                let name = of_name.join(name);
+                let Some(text) = read(&folder.join(&name))? else { continue };
+                if name.ends_with(CHAIN) && !is_of_key(&text) {
+                    matches = false;
+                } else {
+                    files.push((name, Secret::new(text)));
+                }
             }
         }
     }
@@ -184,10 +226,47 @@ fn look(folder: &Path) -> Result<(Vec<(PathBuf, Secret)>, bool), FolderError> {
     Ok((files, matches))
 }
 
-/// Returns the names of the subfolders, one for each directory of an authority.
-fn directories(folder: &Path) -> Result<Vec<PathBuf>, FolderError> {
-    let fail = |source| FolderError::Read { path: folder.to_owned(), source };
-    let entries = match fs::read_dir(folder) {
+/// Returns the stored certificates, by their names; makes and repairs nothing.
+pub fn stored(settings: &Settings) -> Result<Vec<(DomainName, Pair)>, FolderError> {
+    let key = read(&settings.folder.join(KEY))?.unwrap_or_default();
+    let further = further_names(settings)?;
+    let names =
+        settings.names.iter().chain(further.iter().filter(|name| !settings.names.contains(name)));
+    let mut found = Vec::new();
+    for name in names {
+        let chain = AcmeFolder::of(settings, name).chain()?.unwrap_or_default();
+        let pair = Pair::from_pem(chain.as_bytes(), key.as_bytes());
+        found.extend(pair.ok().map(|pair| (name.clone(), pair)));
+    }
+    Ok(found)
+}
+
+/// Returns the names that have folders.
+fn further_names(settings: &Settings) -> Result<Vec<DomainName>, FolderError> {
+    let found = folders(&settings.folder, Path::new(&folder_of(&settings.directory)))?;
+    let names = found.iter().filter_map(|folder| folder.file_name()?.to_str());
+    Ok(names.filter_map(|name| DomainName::kept(name).ok()).collect())
+}
+
+/// Removes the folders of the further names that `is_over` tells. Returns the names that are left.
+pub(super) fn remove(
+    settings: &Settings,
+    is_over: impl Fn(&DomainName) -> bool,
+) -> Result<Vec<DomainName>, FolderError> {
+    let (over, left): (Vec<_>, Vec<_>) = further_names(settings)?.into_iter().partition(is_over);
+    for name in &over {
+        let path = AcmeFolder::of(settings, name).certificate;
+        fs::remove_dir_all(&path).map_err(|source| FolderError::Write { path, source })?;
+    }
+    Ok(left)
+}
+
+/// Returns the folders of ours in `within`, by their names in `folder`: one for each directory of an
+/// authority, and in it one for each further name.
+fn folders(folder: &Path, within: &Path) -> Result<Vec<PathBuf>, FolderError> {
+    let path = folder.join(within);
+    let fail = |source| FolderError::Read { path: path.clone(), source };
+    let entries = match fs::read_dir(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(fail)?,
     };
@@ -198,15 +277,11 @@ fn directories(folder: &Path) -> Result<Vec<PathBuf>, FolderError> {
         let is_ours =
             name.to_str().is_some_and(|name| name.chars().all(|c| is_plain(c) || c == '_'));
         if is_ours && entry.path().is_dir() {
-            names.push(name.into());
+            names.push(within.join(name));
         }
     }
     names.sort();
     Ok(names)
-}
-
-fn place(settings: &Settings, file: &str) -> PathBuf {
-    settings.folder.join(folder_of(&settings.directory)).join(file)
 }
 
 /// The name of a directory's subfolder: `acme-v02.api.letsencrypt.org_directory`.
@@ -226,15 +301,6 @@ pub(in crate::tls) fn read(path: &Path) -> Result<Option<String>, FolderError> {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(FolderError::Read { path: path.to_owned(), source }),
-    }
-}
-
-fn remove(path: PathBuf) -> Result<(), FolderError> {
-    match fs::remove_file(&path) {
-        Err(source) if source.kind() != io::ErrorKind::NotFound => {
-            Err(FolderError::Write { path, source })
-        }
-        _ => Ok(()),
     }
 }
 

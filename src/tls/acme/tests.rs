@@ -1,19 +1,27 @@
 //! The folder, the time of renewal, and answers to strangers on the challenges' port.
 //! `tests/it/acme.rs` tests the whole exchange against an authority.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use hyper::http::HeaderMap;
 use jiff::civil::date;
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
+use super::failure::AcmeError;
+use super::folder::{AcmeFolder, AttemptRecord};
+use super::keeper::ORDER_TRIES;
 use super::*;
-use crate::egress::client::{Lookup, WholeResponse};
+use crate::domain::clock::{Clock, Timestamp};
+use crate::egress::client::WholeResponse;
 use crate::egress::guard::Guard;
 use crate::rules::Rules;
+use crate::tls::self_signed;
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -22,28 +30,60 @@ fn settings(folder: &Path) -> Settings {
         directory: "https://ca.example:9000/acme/dir".parse().unwrap(),
         contact: Vec::new(),
         names: vec![DomainName::parse("mx.example").unwrap()],
-        challenge: Challenge::Http01,
+        challenge: AcmeChallenge::Http01,
         http: "127.0.0.1:0".parse().unwrap(),
         folder: folder.join("acme"),
         ca_file: None,
     }
 }
 
-/// Has a clock that stands still, and randomness in which every byte is `octet`.
-fn next(due: Timestamp, failures: u32) -> NextAttempt {
-    NextAttempt { due, failures }
+fn name(text: &str) -> DomainName {
+    DomainName::parse(text).unwrap()
 }
 
-fn work(folder: &Path, now: Timestamp, octet: u8) -> Work {
-    let rules = Rules::defaults().unwrap();
+/// The folder for the certificate of the server's own name.
+fn own(settings: &Settings) -> AcmeFolder {
+    AcmeFolder::of(settings, &settings.names[0])
+}
+
+/// Has a clock that stands still, and randomness in which every byte is `octet`.
+fn work(folder: &Path, now: Timestamp, octet: u8) -> Keeper {
+    work_with(settings(folder), now, octet)
+}
+
+/// Asks at this directory, on the first day.
+fn work_at(folder: &Path, directory: &str) -> Keeper {
+    let directory = directory.parse().unwrap();
+    work_with(Settings { directory, ..settings(folder) }, on_day(1), 0)
+}
+
+fn work_with(settings: Settings, now: Timestamp, octet: u8) -> Keeper {
+    work_by(Rules::defaults().unwrap(), settings, now, octet)
+}
+
+fn work_by(rules: Rules, settings: Settings, now: Timestamp, octet: u8) -> Keeper {
     let guard = Guard::new(Vec::new(), &rules.webhooks);
     let nowhere = Lookup::new(|_| async { Err(io::Error::other("there is no DNS")) });
-    let client = Client::new(guard, Limits::from(&rules.acme), nowhere).unwrap();
+    let client = Client::new(guard, Limits::from(&rules.acme), nowhere.clone()).unwrap();
     let clock = Clock::new(move || now);
     let mint = Mint::new(clock.clone(), Arc::new(move |octets: &mut [u8]| octets.fill(octet)));
-    let transport = Transport::new(client);
-    let (settings, rules) = (settings(folder), Arc::new(rules.acme));
-    Work { settings, rules, challenges: Challenges::default(), transport, clock, mint }
+    let own = self_signed::make_temporary(&settings.names[0]).unwrap();
+    let certificates = Certificates::new(own, None, clock);
+    let (shown, rules) = ((certificates, Challenges::default()), Arc::new(rules.acme));
+    let authority = Authority::new(settings, rules, (client, nowhere), shown, mint, true);
+    Keeper::new(&Arc::new(authority), name("mx.example"))
+}
+
+/// The error of an attempt after so many failures.
+async fn attempt(work: &Keeper, failures: u32) -> Result<(), AcmeError> {
+    let next = Next { failures, ..work.begin().await };
+    work.attempt(&next).await.map(drop)
+}
+
+/// When the authority is asked next, after so many failures.
+async fn begun(work: &Keeper) -> (Timestamp, u32) {
+    let next = work.begin().await;
+    (next.due(), next.failures)
 }
 
 /// Valid for the hundred days from 1 January 2026.
@@ -58,54 +98,83 @@ fn on_day(day: u64) -> Timestamp {
     Timestamp::from_utc(date(2026, 1, 1).into()).plus(Duration::from_secs(day * 86_400))
 }
 
-fn accept(_: &[u8], _: &[u8]) -> Result<(), Unusable> {
-    Ok(())
-}
-
 #[test]
 fn the_key_stays_whatever_is_asked_of_whom() {
     let folder = tempfile::tempdir().unwrap();
     let one = settings(folder.path());
     let other = Settings { directory: "https://other.example/".parse().unwrap(), ..one.clone() };
-    let key = AcmeFolder::open(&one).unwrap().key;
-    AcmeFolder::keep_chain(&one, "of one").unwrap();
-    AcmeFolder::keep_account(&one, "{}").unwrap();
-    let kept = AcmeFolder::open(&one).unwrap();
-    assert_eq!((kept.key.as_str(), kept.chain.as_deref()), (key.as_str(), Some("of one")));
-    let kept = AcmeFolder::open(&other).unwrap();
-    assert_eq!((kept.key, kept.chain), (key, None));
-    assert_eq!(AcmeFolder::account(&other).unwrap(), None);
-    AcmeFolder::forget_account(&one).unwrap();
-    assert_eq!(AcmeFolder::account(&one).unwrap(), None);
-    AcmeFolder::forget_account(&one).unwrap();
+    let further = AcmeFolder::of(&one, &name("mta-sts.agents.example"));
+    let (one, other) = (own(&one), own(&other));
+    let key = one.key().unwrap().serialize_pem();
+    one.keep_chain("of one").unwrap();
+    one.keep_account("{}").unwrap();
+    further.keep_chain("of a further name").unwrap();
+    for (folder, chain, account) in [
+        (&one, Some("of one"), Some("{}")),
+        (&further, Some("of a further name"), Some("{}")),
+        (&other, None, None),
+    ] {
+        assert_eq!(folder.key().unwrap().serialize_pem(), key);
+        assert_eq!(folder.chain().unwrap().as_deref(), chain);
+        assert_eq!(folder.account().unwrap().as_deref(), account);
+    }
 }
 
 #[test]
-fn an_order_is_open_for_its_names_until_its_chain_is_kept() {
+fn an_order_is_open_for_its_name_alone_until_its_chain_is_kept() {
     let folder = tempfile::tempdir().unwrap();
-    let one = settings(folder.path());
-    let names = ["mx.example", "mx2.example"].map(|name| DomainName::parse(name).unwrap());
-    let other = Settings { names: names.into(), ..one.clone() };
-    assert_eq!(AcmeFolder::order(&one).unwrap(), None);
-    AcmeFolder::keep_order(&one, "https://ca.example/order/1").unwrap();
-    assert_eq!(AcmeFolder::order(&one).unwrap().as_deref(), Some("https://ca.example/order/1"));
-    assert_eq!(AcmeFolder::order(&other).unwrap(), None);
-    AcmeFolder::keep_chain(&one, "the chain").unwrap();
-    assert_eq!(AcmeFolder::order(&one).unwrap(), None);
+    let settings = settings(folder.path());
+    let one = own(&settings);
+    assert_eq!(one.order().unwrap(), None);
+    one.keep_order("https://ca.example/order/1").unwrap();
+    assert_eq!(one.order().unwrap().as_deref(), Some("https://ca.example/order/1"));
+    assert_eq!(AcmeFolder::of(&settings, &name("mx2.example")).order().unwrap(), None);
+    one.keep_chain("the chain").unwrap();
+    assert_eq!(one.order().unwrap(), None);
+    // By a version that ordered all names at once.
+    let path = settings.folder.join("ca.example_9000_acme_dir/order");
+    std::fs::write(path, "https://ca.example/order/1 mx.example mx2.example").unwrap();
+    assert_eq!(one.order().unwrap(), None);
+}
+
+#[test]
+fn what_is_stored_is_found_by_its_name_and_removed_by_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = settings(folder.path());
+    let key = own(&settings).key().unwrap().serialize_pem();
+    let names = || {
+        let found = stored(&settings).unwrap();
+        found.iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>()
+    };
+    for one in ["mx.example", "mta-sts.a.example", "mta-sts.b.example"] {
+        AcmeFolder::of(&settings, &name(one)).keep_chain(&chain(&key, one)).unwrap();
+    }
+    assert_eq!(names(), ["mx.example", "mta-sts.a.example", "mta-sts.b.example"]);
+    let left = folder::remove(&settings, |name| name.as_str() == "mta-sts.a.example").unwrap();
+    assert_eq!(left, [name("mta-sts.b.example")]);
+    assert_eq!(names(), ["mx.example", "mta-sts.b.example"]);
+    let kept = all_files(&settings.folder).unwrap();
+    let kept: Vec<_> = kept.iter().map(|(path, _)| path.to_str().unwrap()).collect();
+    let directory = "ca.example_9000_acme_dir";
+    let wanted =
+        ["/chain.pem", "/mta-sts.b.example/chain.pem"].map(|end| format!("{directory}{end}"));
+    assert_eq!(kept, [wanted[0].as_str(), &wanted[1], "key.pem"]);
 }
 
 #[test]
 fn only_its_owner_reads_what_is_kept_and_nothing_else_lies_there() {
     let folder = tempfile::tempdir().unwrap();
     let settings = settings(folder.path());
-    AcmeFolder::open(&settings).unwrap();
-    AcmeFolder::keep_account(&settings, "{}").unwrap();
-    AcmeFolder::keep_chain(&settings, "one").unwrap();
-    AcmeFolder::keep_chain(&settings, "two").unwrap();
+    let kept = own(&settings);
+    kept.key().unwrap();
+    kept.keep_account("{}").unwrap();
+    kept.keep_chain("one").unwrap();
+    kept.keep_chain("two").unwrap();
     let tried = AttemptRecord { at: on_day(1), not_before: on_day(2), failures: 3 };
-    AcmeFolder::note(&settings, tried).unwrap();
-    assert_eq!(AcmeFolder::tried(&settings).unwrap(), Some(tried));
-    AcmeFolder::keep_order(&settings, "https://ca.example/order/1").unwrap();
+    kept.note(tried).unwrap();
+    assert_eq!(kept.tried().unwrap(), Some(tried));
+    kept.keep_window("a.b 1").unwrap();
+    kept.keep_order("https://ca.example/order/1").unwrap();
     let mut found = Vec::new();
     for within in ["acme", "acme/ca.example_9000_acme_dir"] {
         let within = folder.path().join(within);
@@ -118,7 +187,7 @@ fn only_its_owner_reads_what_is_kept_and_nothing_else_lies_there() {
         }
     }
     found.sort();
-    assert_eq!(found, ["account.json", "chain.pem", "key.pem", "order", "tried"]);
+    assert_eq!(found, ["account.json", "chain.pem", "key.pem", "order", "tried", "window"]);
 }
 
 #[test]
@@ -127,9 +196,9 @@ fn a_damaged_key_is_named_and_left_alone() {
     let settings = settings(folder.path());
     std::fs::create_dir(&settings.folder).unwrap();
     std::fs::write(settings.folder.join("key.pem"), "what is this?").unwrap();
-    let error = AcmeError::from(AcmeFolder::open(&settings).err().unwrap());
+    let error = AcmeError::from(own(&settings).key().unwrap_err());
     assert!(error.to_string().contains("key.pem"), "{error}");
-    assert!(error.advice(Challenge::Http01).unwrap().contains("remove the file"));
+    assert!(error.advice(AcmeChallenge::Http01).unwrap().contains("remove the file"));
     assert_eq!(std::fs::read(settings.folder.join("key.pem")).unwrap(), b"what is this?");
 }
 
@@ -138,38 +207,56 @@ async fn what_is_kept_is_shown_and_renewed_when_two_thirds_of_its_life_are_over(
     for (octet, day) in [(0, 66), (0xff, 64)] {
         let folder = tempfile::tempdir().unwrap();
         let work = work(folder.path(), on_day(200), octet);
-        let key = AcmeFolder::open(&work.settings).unwrap().key;
-        let chain = chain(&key, "mx.example");
-        AcmeFolder::keep_chain(&work.settings, &chain).unwrap();
-        let shown = std::sync::Mutex::new(Vec::new());
-        let install = |chain: &[u8], key: &[u8]| {
-            shown.lock().unwrap().push((chain.to_vec(), key.to_vec()));
-            Ok(())
-        };
+        let chain = chain(&work.folder.key().unwrap().serialize_pem(), "mx.example");
+        work.folder.keep_chain(&chain).unwrap();
+        assert_eq!(begun(&work).await, (on_day(200), 0));
         // Expired, and still shown.
-        let pair = Pair::from_pem(chain.as_bytes(), key.as_bytes()).unwrap();
-        assert_eq!(work.renewal(&pair), on_day(day), "by luck {octet}");
-        assert_eq!(work.begin(&install).await, next(on_day(200), 0));
-        assert_eq!(*shown.lock().unwrap(), [(chain.into_bytes(), key.into_bytes())]);
+        let shown = work.authority.certificates.current();
+        assert_eq!(shown.until(), on_day(100));
+        assert_eq!(work.renewal(&shown), on_day(day), "by luck {octet}");
     }
+}
+
+#[tokio::test]
+async fn what_the_authority_suggested_stays_over_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let work = work(folder.path(), on_day(1), 0);
+    let authority = KeyPair::generate().unwrap();
+    let mut parameters = CertificateParams::new(vec!["authority".to_owned()]).unwrap();
+    parameters.key_usages.push(rcgen::KeyUsagePurpose::KeyCertSign);
+    let issuer = rcgen::Issuer::new(parameters, authority);
+    let mut own = CertificateParams::new(vec!["mx.example".to_owned()]).unwrap();
+    own.not_before = date_time_ymd(2026, 1, 1);
+    own.not_after = date_time_ymd(2026, 4, 11);
+    own.use_authority_key_identifier_extension = true;
+    let issued = own.signed_by(&work.folder.key().unwrap(), &issuer).unwrap();
+    work.folder.keep_chain(&issued.pem()).unwrap();
+    let key = work.folder.key().unwrap().serialize_pem();
+    let pair = crate::tls::Pair::from_pem(issued.pem().as_bytes(), key.as_bytes()).unwrap();
+    let id = window::identifier(&pair).unwrap();
+    let days = [2, 10, 20, 15].map(|day| on_day(day).millis().to_string()).join(" ");
+    work.folder.keep_window(&format!("{id} {days}")).unwrap();
+    assert_eq!(begun(&work).await, (on_day(15), 0));
+    work.folder.keep_window(&format!("another.one {days}")).unwrap();
+    assert_eq!(begun(&work).await, (on_day(66), 0));
 }
 
 #[tokio::test]
 async fn nobody_is_asked_sooner_however_often_it_is_started() {
     let folder = tempfile::tempdir().unwrap();
     let work = work(folder.path(), on_day(1), 0);
-    assert_eq!(work.begin(&accept).await, next(on_day(1), 0));
+    assert_eq!(begun(&work).await, (on_day(1), 0));
     let later = |seconds| on_day(1).plus(Duration::from_secs(seconds));
-    for (at, not_before, begun) in [
-        (on_day(1), later(3600), next(later(3600), 3)),
-        (on_day(0), on_day(0), next(on_day(0), 3)),
+    for (at, not_before, wanted) in [
+        (on_day(1), later(3600), (later(3600), 3)),
+        (on_day(0), on_day(0), (on_day(0), 3)),
         // No wait is longer than the longest.
-        (on_day(1), on_day(9), next(later(21_600), 3)),
+        (on_day(1), on_day(9), (later(21_600), 3)),
         // The clock was wrong then.
-        (on_day(2), on_day(2), next(on_day(1), 0)),
+        (on_day(2), on_day(2), (on_day(1), 0)),
     ] {
-        AcmeFolder::note(&work.settings, AttemptRecord { at, not_before, failures: 3 }).unwrap();
-        assert_eq!(work.begin(&accept).await, begun);
+        work.folder.note(AttemptRecord { at, not_before, failures: 3 }).unwrap();
+        assert_eq!(begun(&work).await, wanted);
     }
 }
 
@@ -177,28 +264,26 @@ async fn nobody_is_asked_sooner_however_often_it_is_started() {
 async fn a_damaged_key_bothers_no_authority_and_shortens_no_wait() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let mut work = work(folder.path(), on_day(1), 0);
-    let url = format!("https://{}/dir", listener.local_addr().unwrap());
-    work.settings.directory = url.parse().unwrap();
-    std::fs::create_dir(&work.settings.folder).unwrap();
-    std::fs::write(work.settings.folder.join("key.pem"), "what is this?").unwrap();
-    let error = work.attempt(0, &accept).await.unwrap_err();
+    let work = work_at(folder.path(), &format!("https://{}/dir", listener.local_addr().unwrap()));
+    let settings = settings(folder.path());
+    std::fs::create_dir(&settings.folder).unwrap();
+    std::fs::write(settings.folder.join("key.pem"), "what is this?").unwrap();
+    let error = attempt(&work, 0).await.unwrap_err();
     assert!(error.is_our_own() && error.to_string().contains("key.pem"), "{error}");
-    assert_eq!(AcmeFolder::tried(&work.settings).unwrap(), None);
+    assert_eq!(work.folder.tried().unwrap(), None);
     let tried = AttemptRecord { at: on_day(1), not_before: on_day(1).plus(SOON), failures: 1 };
-    AcmeFolder::note(&work.settings, tried).unwrap();
-    assert_eq!(work.begin(&accept).await, next(tried.not_before, 1));
+    work.folder.note(tried).unwrap();
+    assert_eq!(begun(&work).await, (tried.not_before, 1));
 }
 
 #[tokio::test]
 async fn an_attempt_that_is_cut_short_has_failed() {
     let folder = tempfile::tempdir().unwrap();
-    let mut work = work(folder.path(), on_day(1), 0);
-    work.settings.directory = "http://ca.example/dir".parse().unwrap();
+    let work = work_at(folder.path(), "http://ca.example/dir");
     for (failures, wait) in [(0, 60), (1, 900)] {
-        work.attempt(failures, &accept).await.unwrap_err();
+        attempt(&work, failures).await.unwrap_err();
         let due = on_day(1).plus(Duration::from_secs(wait));
-        assert_eq!(work.begin(&accept).await, next(due, failures + 1));
+        assert_eq!(begun(&work).await, (due, failures + 1));
     }
 }
 
@@ -206,16 +291,16 @@ async fn an_attempt_that_is_cut_short_has_failed() {
 async fn what_is_kept_and_does_not_fit_is_asked_for_anew() {
     let folder = tempfile::tempdir().unwrap();
     let work = work(folder.path(), on_day(1), 0);
-    let key = AcmeFolder::open(&work.settings).unwrap().key;
+    let key = work.folder.key().unwrap().serialize_pem();
     let foreign = KeyPair::generate().unwrap().serialize_pem();
     for text in
         [chain(&key, "other.example"), chain(&foreign, "mx.example"), "no certificate".to_owned()]
     {
-        AcmeFolder::keep_chain(&work.settings, &text).unwrap();
-        assert_eq!(work.begin(&accept).await, next(on_day(1), 0), "{text}");
+        work.folder.keep_chain(&text).unwrap();
+        assert_eq!(begun(&work).await, (on_day(1), 0), "{text}");
     }
-    AcmeFolder::keep_chain(&work.settings, &chain(&key, "mx.example")).unwrap();
-    assert_eq!(work.begin(&accept).await, next(on_day(66), 0));
+    work.folder.keep_chain(&chain(&key, "mx.example")).unwrap();
+    assert_eq!(begun(&work).await, (on_day(66), 0));
 }
 
 #[tokio::test]
@@ -261,27 +346,25 @@ async fn what_is_no_word_of_acme_is_told_apart() {
 async fn an_authority_without_tls_is_not_spoken_to() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let mut work = work(folder.path(), on_day(1), 0);
-    let url = format!("http://{}/dir", listener.local_addr().unwrap());
-    work.settings.directory = url.parse().unwrap();
-    let error = work.attempt(0, &accept).await.unwrap_err();
-    assert!(error.advice(Challenge::Http01).unwrap().contains("URLs are all https"));
+    let work = work_at(folder.path(), &format!("http://{}/dir", listener.local_addr().unwrap()));
+    let error = attempt(&work, 0).await.unwrap_err();
+    assert!(error.advice(AcmeChallenge::Http01).unwrap().contains("URLs are all https"));
     let causes = std::error::Error::source(&error).unwrap().to_string();
     assert!(causes.contains("not https"), "{causes}");
     // Noted before the authority was asked.
-    assert_eq!(AcmeFolder::tried(&work.settings).unwrap().unwrap().at, on_day(1));
+    assert_eq!(work.folder.tried().unwrap().unwrap().at, on_day(1));
 }
 
 #[tokio::test]
 async fn an_order_that_leads_nowhere_is_given_up_after_some_attempts() {
     let folder = tempfile::tempdir().unwrap();
     let work = work(folder.path(), on_day(1), 0);
-    AcmeFolder::keep_order(&work.settings, "https://ca.example/order/1").unwrap();
+    work.folder.keep_order("https://ca.example/order/1").unwrap();
     // Without DNS, the order's state stays unknown.
-    work.attempt(ORDER_TRIES - 1, &accept).await.unwrap_err();
-    assert!(AcmeFolder::order(&work.settings).unwrap().is_some());
-    work.attempt(ORDER_TRIES, &accept).await.unwrap_err();
-    assert_eq!(AcmeFolder::order(&work.settings).unwrap(), None);
+    attempt(&work, ORDER_TRIES - 1).await.unwrap_err();
+    assert!(work.folder.order().unwrap().is_some());
+    attempt(&work, ORDER_TRIES).await.unwrap_err();
+    assert_eq!(work.folder.order().unwrap(), None);
 }
 
 #[test]
@@ -301,6 +384,59 @@ fn an_unknown_order_makes_room_for_another_and_a_busy_authority_does_not() {
     ] {
         let error = refused(kind, status);
         assert_eq!(error.is_about_the_order(), is_about_the_order, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn certificates_that_are_there_come_first_where_there_are_too_many_and_others_need_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[policy_hosts]\nmax_certificates = 1\n";
+    std::fs::write(folder.path().join("acme.toml"), text).unwrap();
+    let rules = Rules::load(folder.path()).unwrap();
+    let work = work_by(rules, settings(folder.path()), on_day(1), 0);
+    let (authority, shutdown) = (&work.authority, Shutdown::default());
+    let of_files = self_signed::make_temporary(&name("mta-sts.a.example")).unwrap();
+    let of_files = Certificates::new(of_files, None, authority.clock().clone());
+    let nobody = Domains::by(|| async { Ok(BTreeSet::new()) });
+    let mut hosts = PolicyHosts::new(authority, nobody, Some(of_files));
+    let domains = ["a.example", "b.example", "c.example"].map(name).into();
+    let needed = hosts.hosts(&domains);
+    assert_eq!(needed, ["mta-sts.b.example", "mta-sts.c.example"].map(name).into());
+
+    let chain = chain(&work.folder.key().unwrap().serialize_pem(), "mta-sts.c.example");
+    AcmeFolder::of(&authority.settings, &name("mta-sts.c.example")).keep_chain(&chain).unwrap();
+    let others = authority.certificates.others();
+    hosts.keep(&needed, &shutdown).await;
+    assert!(others.get("mta-sts.b.example").is_none());
+    assert!(others.get("MTA-STS.c.example").is_some());
+    assert_eq!(others.first_end(true), Some(on_day(100)));
+    hosts.keep(&BTreeSet::new(), &shutdown).await;
+    assert!(others.get("mta-sts.c.example").is_none());
+    assert_eq!(stored(&authority.settings).unwrap().len(), 0);
+}
+
+/// Else as many of customers' hosts as there are places could hold up all others.
+#[tokio::test]
+async fn a_policy_host_that_waits_after_a_failure_takes_no_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let Keeper { authority, .. } = work(folder.path(), on_day(1), 0);
+    let mut authority = Arc::into_inner(authority).unwrap();
+    // Every name leads here; the authority itself is not found.
+    authority.lookup = Lookup::new(|_| async { Ok(vec!["127.0.0.1".parse().unwrap()]) });
+    let authority = Arc::new(authority);
+    let keeper = Keeper::new(&authority, name("mta-sts.agents.example"));
+    let (next, shutdown) = (keeper.begin().await, Shutdown::default());
+    let waiting = async {
+        let most = authority.rules.policy_hosts.max_at_once;
+        while keeper.folder.tried().unwrap().is_none()
+            || authority.places.available_permits() < most
+        {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        () = keeper.keep(next, &shutdown) => panic!("it never ends"),
+        waited = timeout(SOON, waiting) => waited.expect("it keeps its place"),
     }
 }
 

@@ -19,7 +19,7 @@ pub(in crate::tls) const PROTOCOL: &[u8] = b"acme-tls/1";
 
 /// Makes the certificate that answers for `name`: self-signed, of no use for anything else. `digest`
 /// is the SHA-256 of the key authorization.
-pub(super) fn answer(name: &str, digest: &[u8; 32]) -> Result<Arc<CertifiedKey>, AcmeError> {
+pub(super) fn answer(name: &str, digest: &[u8]) -> Result<Arc<CertifiedKey>, AcmeError> {
     let mut certificate = CertificateParams::new(vec![name.to_owned()])?;
     certificate.distinguished_name = DistinguishedName::new();
     certificate.custom_extensions = vec![CustomExtension::new_acme_identifier(digest)];

@@ -8,19 +8,21 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::body::Body as _;
 use hyper::http::header::RETRY_AFTER;
-use hyper::http::{HeaderValue, Request, Response};
+use hyper::http::{HeaderValue, Method, Request, Response};
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use url::Url;
 
 use crate::egress::client::{Client, WholeResponse};
 
 /// No authority needs a longer wait; the ACME client adds it to the clock unchecked.
-const LONGEST_WAIT: Duration = Duration::from_secs(86_400);
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(86_400);
 
 /// Clones share the wait that the authority asked for.
 #[derive(Clone)]
 pub(super) struct Transport {
     client: Client,
+    /// When to ask for what an authority dates by `Retry-After`, if it does not.
+    later: Duration,
     wait: Arc<Mutex<Option<Duration>>>,
 }
 
@@ -34,8 +36,8 @@ pub(super) enum TransportError {
 }
 
 impl Transport {
-    pub(super) fn new(client: Client) -> Self {
-        Self { client, wait: Arc::default() }
+    pub(super) fn new(client: Client, later: Duration) -> Self {
+        Self { client, later, wait: Arc::default() }
     }
 
     /// Takes the wait that the authority asked for in its last refusal.
@@ -55,8 +57,15 @@ impl Transport {
         if url.scheme() != "https" {
             return Err(not_https());
         }
+        let is_get = parts.method == Method::GET;
         let answer = self.client.exchange(parts.method, &url, parts.headers, body).await;
-        self.response(answer.map_err(|error| Error::Other(error.into()))?)
+        let mut response = self.response(answer.map_err(|error| Error::Other(error.into()))?)?;
+        // The ACME client takes no renewal window without one, which RFC 9773 §4.3 only recommends.
+        if is_get {
+            let later = HeaderValue::from(self.later.as_secs());
+            response.parts.headers.entry(RETRY_AFTER).or_insert(later);
+        }
+        Ok(response)
     }
 
     pub(super) fn response(&self, answer: WholeResponse) -> Result<BytesResponse, Error> {

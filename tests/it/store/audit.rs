@@ -197,10 +197,9 @@ async fn change(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static st
             let Receipt::Stored(contact) = store.receive(&text).await.unwrap() else { panic!() };
             store.erase_contact(&subtree(organization), contact, act).await.unwrap();
         }
-        18 => drop(super::relays::add(scene, agent, act).await),
-        19 => drop(store.remove_relay(agent.id, RelayType::Smtp, act).await.unwrap()),
-        20 => console_sessions::end_all(store, act).await,
-        21 => {
+        18..22 => return Some(change_relay(scene, number - 18, act).await),
+        22 => console_sessions::end_all(store, act).await,
+        23 => {
             let deleting = store.delete_account(organization.id, true, 9, account_record, act);
             deleting.await.unwrap();
         }
@@ -223,12 +222,23 @@ async fn change(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static st
         15 => ("update_account", 1),
         16 => ("erase_message", 1),
         17 => ("erase_contact", 1),
-        18 => ("put_relay", 1),
-        19 => ("remove_relay", 1),
-        20 => ("end_console_session", 1),
+        22 => ("end_console_session", 1),
         // Two Agents of the scene, one of the test, and their organization.
         _ => ("delete_account", 4),
     })
+}
+
+/// Changes to a relay, and to a provider's way in.
+async fn change_relay(scene: &Scene, number: u32, act: Act<'_>) -> (&'static str, i64) {
+    let Scene { store, agent, .. } = scene;
+    match number {
+        0 => drop(super::relays::add(scene, agent, act).await),
+        1 => drop(store.remove_relay(agent.id, RelayType::Smtp, act).await.unwrap()),
+        2 => drop(super::relays::open(scene, agent, act).await),
+        _ => drop(store.remove_inbound_way(agent.id, RelayType::Postmark, act).await.unwrap()),
+    }
+    let made = ["put_relay", "remove_relay", "put_relay", "remove_inbound_way"];
+    (made[usize::try_from(number).unwrap()], 1)
 }
 
 /// Those that make something new each time.

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use gatepost::domain::clock::TimeRange;
 use gatepost::run;
 use gatepost::shutdown::Shutdown;
 use gatepost::store::{Commit, Location, Store, StoreError, StorePlace};
@@ -34,10 +35,12 @@ async fn a_row_that_cannot_be_read_is_shown_as_such_among_the_others(kind: Kind)
     let damaged = scene.deliver(&scene.agent, 0).await;
     let ids = [damaged, scene.deliver(&scene.agent, 1).await, scene.deliver(&scene.agent, 2).await];
     let scope = subtree(&scene.agent);
-    let whole = scene.store.recent_messages(&scope, &everything()).await.unwrap();
+    let whole =
+        scene.store.recent_messages(&scope, TimeRange::default(), &everything()).await.unwrap();
     scene.execute(DAMAGE).await;
     let room = whole[0].room();
-    let recent = scene.store.recent_messages(&scope, &everything()).await.unwrap();
+    let recent =
+        scene.store.recent_messages(&scope, TimeRange::default(), &everything()).await.unwrap();
     let page = everything();
     let of_room = scene.store.room_messages(&scope, room, None, &page).await.unwrap();
     let named = scene.store.messages(&scope, &ids).await.unwrap();

@@ -64,6 +64,10 @@ async fn a_domain_belongs_to_one_account_until_nothing_uses_it(kind: Kind) {
     assert_eq!(domain_owner(store, &domain).await, Some(mine));
     assert!(store.domains(None).await.unwrap().contains(&held("new.example", mine, None)));
     assert_eq!(store.domains(Some(theirs)).await.unwrap(), []);
+    let all = store.owned_domains(None, 5).await.unwrap();
+    assert!(all.is_sorted() && all.contains(&domain), "{all:?}");
+    assert_eq!(store.owned_domains(None, 1).await.unwrap(), all[..1]);
+    assert_eq!(store.owned_domains(Some(&all[0]), 5).await.unwrap(), all[1..]);
     let desk = address("desk@new.example");
     store.claim_address(&address_claim(&scene.agent, &desk), by(at(0))).await.unwrap();
     assert_eq!(store.remove_domain(&domain, theirs, by(at(0))).await.unwrap(), None);
@@ -89,10 +93,14 @@ async fn a_claim_waits_for_its_proof(kind: Kind) {
     let all = store.domains(None).await.unwrap();
     let claims: Vec<_> = all.into_iter().filter(|one| one.challenge.is_some()).collect();
     assert_eq!(claims, [held(name, theirs, Some("c")), held(name, mine, Some("a"))]);
+    assert!(!store.owned_domains(None, 5).await.unwrap().contains(&domain(name)));
     let desk = address("desk@new.example");
     let wanted = address_claim(&scene.agent, &desk);
     let early = store.claim_address(&wanted, by(at(0))).await.unwrap();
     assert_eq!(early, Claimed::DomainNotOurs);
+    let is_of = async |account| store.is_domain_of(&domain(name), account).await.unwrap();
+    let agent = scene.agent.id;
+    assert!(is_of(theirs).await && is_of(mine).await && !is_of(agent).await);
 
     assert_eq!(prove(store, name, mine, "c").await, DomainProof::NoClaim);
     assert_eq!(prove(store, name, mine, "a").await, DomainProof::Yes);
@@ -101,12 +109,14 @@ async fn a_claim_waits_for_its_proof(kind: Kind) {
     assert!(store.domains(Some(mine)).await.unwrap().contains(&held(name, mine, None)));
     let now = store.claim_address(&wanted, by(at(1))).await.unwrap();
     assert_eq!(now, Claimed::Yes);
+    assert!(is_of(mine).await && is_of(agent).await);
     // The other one finds it taken, keeps its claim until it withdraws it, and touches nothing.
     assert_eq!(claim(store, name, theirs, "e").await, DomainClaim::Taken);
     assert_eq!(prove(store, name, theirs, "c").await, DomainProof::Taken);
     assert_eq!(store.domains(Some(theirs)).await.unwrap(), [held(name, theirs, Some("c"))]);
     assert_eq!(store.remove_domain(&domain(name), theirs, by(at(2))).await.unwrap(), Some(0));
     assert_eq!(store.remove_domain(&domain(name), theirs, by(at(2))).await.unwrap(), None);
+    assert!(!is_of(theirs).await);
     assert_eq!(domain_owner(store, &domain(name)).await, Some(mine));
     assert_eq!(deeds(&scene, &scene.organization).await, ["domain.added", "domain.claimed"]);
     let both = ["domain.removed", "domain.added", "domain.claimed", "domain.claimed"];

@@ -6,6 +6,7 @@ use std::io::Read as _;
 use gatepost::app::mailbox::Mailbox;
 use gatepost::app::mailbox::erasure::Erasures;
 use gatepost::domain::account::Account;
+use gatepost::domain::clock::TimeRange;
 use gatepost::domain::condition::LogFilter;
 use gatepost::domain::delivery::Outcome;
 use gatepost::domain::event::Category;
@@ -46,7 +47,11 @@ on_both! {
 const MARKER: &str = "mallory@planted.example";
 
 async fn shown(store: &Store, account: &Account) -> usize {
-    store.recent_messages(&subtree(account), &everything()).await.unwrap().len()
+    store
+        .recent_messages(&subtree(account), TimeRange::default(), &everything())
+        .await
+        .unwrap()
+        .len()
 }
 
 /// Runs every statement of what is handed in and erased.
@@ -160,7 +165,11 @@ async fn planted(scene: &Scene, count: i64) -> ContactId {
     refused.evidence = serde_json::from_value(step).unwrap();
     let intakes = vec![Intake { record: refused, accepted: None }];
     scene.store.commit(&Commit { intakes, now: at(5) }).await.unwrap();
-    let found = scene.store.recent_messages(&subtree(&scene.agent), &everything()).await.unwrap();
+    let found = scene
+        .store
+        .recent_messages(&subtree(&scene.agent), TimeRange::default(), &everything())
+        .await
+        .unwrap();
     let of_marker = |one: &&gatepost::domain::message::Message| {
         one.mailed().is_some_and(|mailed| mailed.mail.from.address == address(MARKER))
     };
@@ -178,7 +187,7 @@ async fn a_message_goes_with_its_original_and_what_its_record_told(kind: Kind) {
     assert!(store.erase_message(&subtree(&scene.organization), id, by(at(2))).await.unwrap());
     assert!(!store.erase_message(&subtree(&scene.agent), id, by(at(3))).await.unwrap());
     let scope = subtree(&scene.agent);
-    let left = store.recent_messages(&scope, &everything()).await.unwrap();
+    let left = store.recent_messages(&scope, TimeRange::default(), &everything()).await.unwrap();
     assert_eq!(left.iter().map(|one| one.id).collect::<Vec<_>>(), [kept]);
     assert_eq!(store.raw_message(&scope, id).await.unwrap(), None);
     for table in ["contents", "messages"] {
@@ -207,7 +216,8 @@ async fn a_contact_goes_step_by_step_whoever_takes_it_up(kind: Kind) {
     scene.index().await;
     let found = marked(&scene, kind).await;
     assert!(found[0] > 10 && found[1..].iter().all(|count| *count >= 7), "{found:?}");
-    let some = scene.store.recent_messages(&agent, &everything()).await.unwrap();
+    let some =
+        scene.store.recent_messages(&agent, TimeRange::default(), &everything()).await.unwrap();
     let some = some.iter().find(|one| one.contact == contact).unwrap().id;
     let any = IntakeFilter::default();
     let its = scene.store.intake_records(&agent, &any, &everything()).await.unwrap();
@@ -270,7 +280,8 @@ async fn who_writes_while_it_is_erased_is_somebody_new(kind: Kind) {
     while scene.store.erase_some(contact.get(), limits(3, 1 << 20), at(10)).await.unwrap()
         != ErasureProgress::Done
     {}
-    let found = scene.store.recent_messages(&partner, &everything()).await.unwrap();
+    let found =
+        scene.store.recent_messages(&partner, TimeRange::default(), &everything()).await.unwrap();
     assert!(found.iter().all(|message| message.contact != contact));
     assert_eq!(found[0].id, after.record.message.unwrap(), "what came later survives");
     let told = scene.store.intake_record(&partner, after.record.id).await.unwrap();
@@ -428,7 +439,11 @@ async fn a_list_ends_early_while_it_may_pass_over_what_is_erased(kind: Kind) {
         let records = IntakeFilter::default();
         let page = everything();
         [
-            mailbox.end_of_recent(&partner, &page, 2).await.unwrap().is_some(),
+            mailbox
+                .end_of_recent(&partner, TimeRange::default(), &page, 2)
+                .await
+                .unwrap()
+                .is_some(),
             mailbox.end_of_intake_records(&partner, &records, &page, 2).await.unwrap().is_some(),
             store.list_rooms(&partner, filter, rooms, 2).await.unwrap().next.is_some(),
             store.end_of_contacts(&partner, None, 2).await.unwrap().is_some(),

@@ -111,6 +111,8 @@ async fn domains(scene: &Scene, domain: &DomainName) {
     store.remove_domain(&new, organization.id, by(at(0))).await.unwrap();
     store.domains(Some(organization.id)).await.unwrap();
     super::tls_reports::exercise(scene).await;
+    store.is_domain_of(domain, organization.id).await.unwrap();
+    store.owned_domains(Some(domain), 5).await.unwrap();
     store.remove_domain(domain, organization.id, by(at(0))).await.unwrap();
 }
 
@@ -283,7 +285,9 @@ async fn lists(scene: &Scene) {
                 page.until = scope.permitted().map(|_| cursor);
                 store.audit(&scope, &AuditFilter::default(), &page).await.unwrap();
                 store.past_verdicts(&scope, &page, at(0)).await.unwrap();
-                store.recent_messages(&scope, &page).await.unwrap();
+                for time in [TimeRange::default(), TimeRange { before: None, ..time }] {
+                    store.recent_messages(&scope, time, &page).await.unwrap();
+                }
                 super::many_rooms::exercise(scene, &scope, &page).await;
                 store.intake_records(&scope, &IntakeFilter::default(), &page).await.unwrap();
                 page.until = Some(cursor);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatepost::domain::audit::{Actor, Once, Who};
+use gatepost::domain::clock::TimeRange;
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::event::Category;
 use gatepost::domain::id::AuditId;
@@ -169,7 +170,11 @@ async fn two_handles_on_one_folder_wait_for_each_other(kind: Kind) {
     while let Some(ended) = tasks.join_next().await {
         ended.unwrap();
     }
-    let found = scene.store.recent_messages(&subtree(&scene.agent), &everything()).await.unwrap();
+    let found = scene
+        .store
+        .recent_messages(&subtree(&scene.agent), TimeRange::default(), &everything())
+        .await
+        .unwrap();
     assert_eq!(found.len(), 200);
     assert_eq!(scene.store.policy(agent).await.unwrap().unwrap().allowlist_count, 30);
 }

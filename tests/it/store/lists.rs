@@ -17,6 +17,8 @@ use super::scene::{Kind, Scene, address, at, by, everything, mint, record, subtr
 on_both! {
     a_scope_shows_its_subtree_and_of_it_only_what_is_permitted,
     cursors_walk_both_ways_over_equal_times_without_gap_or_repetition,
+    recent_messages_are_those_since_a_time_in_both_directions,
+    a_contact_is_found_by_its_address_by_those_it_wrote_to,
     records_are_found_by_every_field_of_the_filter,
     a_walk_ends_where_it_must_and_the_next_one_goes_on,
     a_cursor_is_nobodys_id,
@@ -26,7 +28,8 @@ on_both! {
 
 /// Which of `accounts`' messages, records and originals a scope shows: all answer alike.
 async fn visible(scene: &Scene, scope: &Scope, of: &[(&Account, MessageId)]) -> Vec<usize> {
-    let messages = scene.store.recent_messages(scope, &everything()).await.unwrap();
+    let messages =
+        scene.store.recent_messages(scope, TimeRange::default(), &everything()).await.unwrap();
     let filter = IntakeFilter::default();
     let records = scene.store.intake_records(scope, &filter, &everything()).await.unwrap();
     let all = Scope::subtree(scene.partner.id, scene.partner.kind);
@@ -107,7 +110,11 @@ async fn cursors_walk_both_ways_over_equal_times_without_gap_or_repetition(kind:
                 };
                 loop {
                     let page = Page { limit, from, until: None };
-                    let found = scene.store.recent_messages(&scope, &page).await.unwrap();
+                    let found = scene
+                        .store
+                        .recent_messages(&scope, TimeRange::default(), &page)
+                        .await
+                        .unwrap();
                     let edge = match direction {
                         Direction::Before => found.last(),
                         Direction::After => found.first(),
@@ -123,6 +130,87 @@ async fn cursors_walk_both_ways_over_equal_times_without_gap_or_repetition(kind:
             up.reverse();
             assert_eq!(up.concat(), wanted, "limit {limit}");
         }
+    }
+}
+
+async fn recent_messages_are_those_since_a_time_in_both_directions(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let mut ids = Vec::new();
+    for millis in [0, 1, 1, 2] {
+        ids.push(scene.deliver(&scene.agent, millis).await);
+    }
+    ids.reverse();
+    let first = Cursor { at: at(0), id: uuid::Uuid::nil() };
+    let last = Cursor { at: at(2), id: uuid::Uuid::nil() };
+    for scope in [subtree(&scene.agent), subtree(&scene.partner).only(vec![scene.agent.id])] {
+        for (since, from, wanted) in [
+            (0, None, &ids[..]),
+            (1, None, &ids[..3]),
+            (2, None, &ids[..1]),
+            (3, None, &[]),
+            (1, Some((Direction::Before, last)), &ids[1..3]),
+            (2, Some((Direction::Before, last)), &[]),
+            (1, Some((Direction::After, first)), &ids[..3]),
+            (0, Some((Direction::After, last)), &ids[..1]),
+        ] {
+            let time = TimeRange { since: Some(at(since)), before: None };
+            let page = Page { limit: 9, from, until: None };
+            let found = scene.store.recent_messages(&scope, time, &page).await.unwrap();
+            let found: Vec<MessageId> = found.iter().map(|message| message.id).collect();
+            assert_eq!(found, wanted, "{since} {from:?}");
+        }
+    }
+}
+
+async fn a_contact_is_found_by_its_address_by_those_it_wrote_to(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let (store, stranger) = (&scene.store, scene.stranger().await);
+    for (agent, millis, from) in [
+        (&scene.agent, 1, "a@good.example"),
+        (&scene.other, 5, "a@good.example"),
+        (&scene.other, 3, "c@good.example"),
+        (&stranger, 4, "a@good.example"),
+    ] {
+        let intake = scene.intake_from(agent, millis, from, None).await;
+        scene.commit(vec![intake], millis).await;
+    }
+    let find = async |scope: &Scope, from: &str, after| {
+        let handle = Handle::Mailbox(address(from));
+        let found = store.contacts_with(scope, &handle, after, 9).await.unwrap();
+        assert!(found.iter().all(|one| one.handle == handle), "{found:?}");
+        found
+    };
+    let seen = async |scope: Scope, from: &str| {
+        let found = find(&scope, from, None).await.into_iter();
+        let seen = found
+            .map(|one| [one.first_seen, one.last_seen].map(|seen| seen.millis() - at(0).millis()));
+        seen.collect::<Vec<_>>()
+    };
+    let Scene { partner, reseller, organization, agent, other, .. } = &scene;
+    for account in [reseller, organization] {
+        assert_eq!(seen(subtree(account), "a@good.example").await, [[1, 5]]);
+        assert_eq!(seen(subtree(account), "c@good.example").await, [[3, 3]]);
+        assert_eq!(seen(subtree(account), "b@good.example").await, [[0; 2]; 0]);
+    }
+    // Each organization knows a sender by itself: the newest contact first, page by page.
+    assert_eq!(seen(subtree(partner), "a@good.example").await, [[4, 4], [1, 5]]);
+    let both = find(&subtree(partner), "a@good.example", None).await;
+    let rest = find(&subtree(partner), "a@good.example", Some(both[0].id)).await;
+    assert_eq!(rest, both[1..]);
+    let one = store.contacts_with(&subtree(partner), &both[0].handle, None, 1).await.unwrap();
+    assert_eq!(one, both[..1]);
+    // An Agent, and whoever is narrowed to some, sees nothing of mail to others.
+    assert_eq!(seen(subtree(agent), "a@good.example").await, [[1, 1]]);
+    assert_eq!(seen(subtree(agent), "c@good.example").await, [[0; 2]; 0]);
+    let narrowed = |agents| subtree(organization).only(agents);
+    assert_eq!(seen(narrowed(vec![other.id]), "a@good.example").await, [[5, 5]]);
+    assert_eq!(seen(narrowed(vec![agent.id, other.id]), "a@good.example").await, [[1, 5]]);
+    assert_eq!(seen(narrowed(vec![]), "a@good.example").await, [[0; 2]; 0]);
+    // A contact that is being erased is not there.
+    let contact = both[1].id;
+    assert!(store.erase_contact(&subtree(organization), contact, by(at(9))).await.unwrap());
+    for scope in [subtree(organization), subtree(agent), narrowed(vec![other.id])] {
+        assert_eq!(seen(scope, "a@good.example").await, [[0; 2]; 0]);
     }
 }
 
@@ -188,7 +276,8 @@ async fn a_walk_ends_where_it_must_and_the_next_one_goes_on(kind: Kind) {
         loop {
             let list = List::Messages;
             page.until = scene.store.end_of_walk(list, &scope, &page, ever, 3).await.unwrap();
-            let mut found = scene.store.recent_messages(&scope, &page).await.unwrap();
+            let mut found =
+                scene.store.recent_messages(&scope, TimeRange::default(), &page).await.unwrap();
             if direction == Direction::After {
                 found.reverse();
             }
@@ -244,7 +333,8 @@ async fn a_cursor_is_nobodys_id(kind: Kind) {
             let mut seen = Vec::new();
             loop {
                 page.until = end(&page, most).await;
-                let mut found = scene.store.recent_messages(&scope, &page).await.unwrap();
+                let mut found =
+                    scene.store.recent_messages(&scope, TimeRange::default(), &page).await.unwrap();
                 if direction == Direction::After {
                     found.reverse();
                 }

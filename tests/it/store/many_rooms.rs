@@ -4,6 +4,8 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use gatepost::domain::clock::TimeRange;
+use gatepost::domain::contact::Handle;
 use gatepost::domain::id::MessageId;
 use gatepost::domain::message::Message;
 use gatepost::domain::scope::Scope;
@@ -15,7 +17,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, SubscriberExt as _};
 
-use super::scene::{Kind, Scene, at, subtree};
+use super::scene::{Kind, Scene, address, at, subtree};
 
 /// Counts what the store says of its statements.
 #[derive(Clone, Default)]
@@ -227,7 +229,11 @@ async fn unread_messages_are_counted_up_to_a_thousand(kind: Kind) {
     let unread = "SELECT CAST(SUM(unread) AS BIGINT) FROM rooms";
     let one = store.messages(&scope, &[first]).await.unwrap().remove(0);
     let other = Page { limit: 1, from: None, until: None };
-    let other = store.recent_messages(&subtree(&scene.other), &other).await.unwrap().remove(0);
+    let other = store
+        .recent_messages(&subtree(&scene.other), TimeRange::default(), &other)
+        .await
+        .unwrap()
+        .remove(0);
     let mark = |message: &Message| (message.room(), Cursor { at: message.at, id: message.id.0 });
     // In one room 2,000 messages stay unread, counted as 1,000; in the other none.
     assert_eq!(store.mark_read(&scope, &[mark(&one), mark(&other)]).await.unwrap(), 2);
@@ -260,7 +266,8 @@ async fn unread_messages_are_counted_up_to_a_thousand_postgres() {
 pub async fn exercise(scene: &Scene, scope: &Scope, page: &Page) {
     let store = &scene.store;
     let (own, latest) = (subtree(&scene.agent), Page { limit: 1, from: None, until: None });
-    let message = store.recent_messages(&own, &latest).await.unwrap().remove(0);
+    let message =
+        store.recent_messages(&own, TimeRange::default(), &latest).await.unwrap().remove(0);
     let place = RoomPlace { at: at(9), contact: 1 << 40, agent: 1 << 40 };
     for before in [None, Some(place)] {
         for unread in [false, true] {
@@ -283,6 +290,10 @@ pub async fn exercise(scene: &Scene, scope: &Scope, page: &Page) {
         for until in [None, until] {
             store.list_contacts(scope, after, until, 2).await.unwrap();
         }
+    }
+    let handle = Handle::Mailbox(address("a@good.example"));
+    for after in [None, Some(message.contact)] {
+        store.contacts_with(scope, &handle, after, 2).await.unwrap();
     }
     let mark = Cursor { at: message.at, id: message.id.0 };
     store.mark_read(scope, &[(message.room(), mark)]).await.unwrap();

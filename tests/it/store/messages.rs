@@ -1,5 +1,6 @@
 //! The one durable transaction: all or nothing, by the policy as it stands, once per message.
 
+use gatepost::domain::clock::TimeRange;
 use gatepost::domain::delivery::Subject;
 use gatepost::domain::event::Category;
 use gatepost::domain::id::MessageId;
@@ -42,7 +43,12 @@ async fn a_message_reads_back_as_it_was_stored(kind: Kind) {
     let accepted = intake.accepted.clone().unwrap();
     assert_eq!(scene.commit(vec![intake.clone()], 5).await, Committed::Done(vec![None]));
     let scope = subtree(&scene.agent);
-    let found = scene.store.recent_messages(&scope, &everything()).await.unwrap().remove(0);
+    let found = scene
+        .store
+        .recent_messages(&scope, TimeRange::default(), &everything())
+        .await
+        .unwrap()
+        .remove(0);
     let mailed = found.mailed().unwrap();
     assert_eq!(mailed.mail, *accepted.message.mail);
     assert_eq!((found.id, found.at), (accepted.message.id, at(5)));

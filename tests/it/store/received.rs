@@ -4,6 +4,7 @@
 use bytes::Bytes;
 use gatepost::domain::account::Account;
 use gatepost::domain::audit::Once;
+use gatepost::domain::clock::TimeRange;
 use gatepost::domain::contact::Handle;
 use gatepost::domain::event::Category;
 use gatepost::domain::id::IntakeId;
@@ -79,7 +80,12 @@ async fn what_was_handed_in_reads_back(kind: Kind) {
     let new = handed(&scene.agent, 5, "+15551231234");
     let Receipt::Stored(contact) = scene.store.receive(&new).await.unwrap() else { panic!() };
     let scope = subtree(&scene.agent);
-    let found = scene.store.recent_messages(&scope, &everything()).await.unwrap().remove(0);
+    let found = scene
+        .store
+        .recent_messages(&scope, TimeRange::default(), &everything())
+        .await
+        .unwrap()
+        .remove(0);
     assert_eq!((found.id, found.at, found.contact), (new.message.id, at(5), contact));
     assert_eq!((found.inbox, found.size, found.source()), (Inbox::Junk, 2, Source::Sms));
     assert_eq!(found.content, Content::Received(Box::new(new.message.received.clone())));

@@ -17,6 +17,7 @@ on_both! {
     a_change_is_made_to_what_was_seen_or_not_at_all,
     the_nearest_one_counts_for_each_account,
     a_way_in_is_found_by_its_newest_key_and_outlives_its_relay,
+    a_way_in_that_is_removed_stays_closed_to_changes_of_what_it_was,
     the_last_attempts_of_each_relay_are_kept,
     nothing_is_committed_by_the_word_of_another_relay,
     a_deleted_account_leaves_none,
@@ -78,6 +79,12 @@ pub async fn add(scene: &Scene, account: &Account, act: Act<'_>) -> bool {
     scene.store.put_relay(&new, act).await.unwrap()
 }
 
+/// Opens a way in where there is none; `false` where there is one.
+pub async fn open(scene: &Scene, account: &Account, act: Act<'_>) -> bool {
+    let new = RelayPut { way: Some(way(account, 1)), ..put(account, None, None) };
+    scene.store.put_relay(&new, act).await.unwrap()
+}
+
 fn tried(relay: &SealedRelay, millis: i64) -> RelayAttempt {
     RelayAttempt {
         id: RelayAttemptId(mint().uuid()),
@@ -100,13 +107,13 @@ pub async fn exercise(scene: &Scene) {
     store.nearest_relay(RelayType::Smtp, &agent.lineage).await.unwrap();
     store.insert_relay_attempt(&tried(&made, 0), 1).await.unwrap();
     store.relay_attempts(made.id, 1).await.unwrap();
-    let own = RelayPut { way: Some(way(agent, 1)), ..put(agent, None, None) };
-    assert!(store.put_relay(&own, by(at(0))).await.unwrap());
+    assert!(open(scene, agent, by(at(0))).await);
     store.inbound_way(agent.id, RelayType::Postmark).await.unwrap();
     store.inbound_ways(agent.id).await.unwrap();
     store.inbound_way_by_key(RelayType::Postmark, KeyHash([1; 32])).await.unwrap();
     store.sealed_samples().await.unwrap();
     store.remove_relay(agent.id, RelayType::Smtp, by(at(0))).await.unwrap();
+    assert!(store.remove_inbound_way(agent.id, RelayType::Postmark, by(at(0))).await.unwrap());
 }
 
 async fn a_change_is_made_to_what_was_seen_or_not_at_all(kind: Kind) {
@@ -197,6 +204,35 @@ async fn a_way_in_is_found_by_its_newest_key_and_outlives_its_relay(kind: Kind) 
     assert!(store.remove_relay(agent.id, postmark, by(at(0))).await.unwrap());
     assert_eq!(store.inbound_way(agent.id, postmark).await.unwrap(), Some(second.clone()));
     assert_eq!(store.inbound_ways(agent.id).await.unwrap(), [second]);
+}
+
+async fn a_way_in_that_is_removed_stays_closed_to_changes_of_what_it_was(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let Scene { store, agent, other, .. } = &scene;
+    let postmark = RelayType::Postmark;
+    let first = way(agent, 1);
+    let own =
+        RelayPut { way: Some(first.clone()), ..put(agent, Some(relay(agent, postmark, 1)), None) };
+    assert!(store.put_relay(&own, by(at(0))).await.unwrap());
+    assert!(!store.remove_inbound_way(other.id, postmark, by(at(0))).await.unwrap());
+    assert!(!store.remove_inbound_way(agent.id, RelayType::Ses, by(at(0))).await.unwrap());
+    let was = store.relay(agent.id, postmark).await.unwrap().map(|relay| relay.relayed());
+    for expected in [true, false] {
+        let removed = store.remove_inbound_way(agent.id, postmark, by(at(0))).await.unwrap();
+        assert_eq!(removed, expected);
+    }
+    let by_key = store.inbound_way_by_key(postmark, KeyHash([1; 32])).await.unwrap();
+    assert_eq!((by_key, store.inbound_ways(agent.id).await.unwrap()), (None, Vec::new()));
+    assert!(store.relay(agent.id, postmark).await.unwrap().is_some(), "the relay stays");
+    // A change that read the way before it was removed brings no key back.
+    let late = RelayPut {
+        way: Some(SealedWay { revision: 2, ..first }),
+        way_revision_before: Some(1),
+        ..put(agent, None, was)
+    };
+    assert!(!store.put_relay(&late, by(at(0))).await.unwrap());
+    let new = RelayPut { way: Some(way(agent, 2)), ..put(agent, None, was) };
+    assert!(store.put_relay(&new, by(at(0))).await.unwrap());
 }
 
 async fn the_last_attempts_of_each_relay_are_kept(kind: Kind) {

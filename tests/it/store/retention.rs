@@ -98,7 +98,7 @@ async fn messages_without_records_are_listed_among_the_others(kind: Kind) {
         let (mut found, mut from) = (Vec::new(), None);
         loop {
             let page = Page { limit: 5, from, until: None };
-            let some = store.recent_messages(&scope, &page).await.unwrap();
+            let some = store.recent_messages(&scope, TimeRange::default(), &page).await.unwrap();
             let Some(last) = some.last() else { break };
             from = Some((Direction::Before, Cursor { at: last.at, id: last.id.0 }));
             found.extend(some.iter().map(|message| message.id));
@@ -106,7 +106,7 @@ async fn messages_without_records_are_listed_among_the_others(kind: Kind) {
         assert_eq!(found, ids);
         let after = Some((Direction::After, Cursor { at: at(-97 * DAY), id: Uuid::nil() }));
         let page = Page { limit: 5, from: after, until: None };
-        let some = store.recent_messages(&scope, &page).await.unwrap();
+        let some = store.recent_messages(&scope, TimeRange::default(), &page).await.unwrap();
         let some: Vec<_> = some.iter().map(|message| message.id).collect();
         assert_eq!(some, ids[19..]);
         let end = store

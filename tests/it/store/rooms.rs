@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use gatepost::domain::account::Account;
+use gatepost::domain::clock::TimeRange;
 use gatepost::domain::id::{AccountId, ContactId, MessageId, ThreadId};
 use gatepost::domain::message::Message;
 use gatepost::domain::room::Room;
@@ -133,7 +134,11 @@ async fn rooms_are_what_one_computes_from_their_messages(kind: Kind) {
                 assert_eq!(scene.commit(intakes, 0).await, Committed::Done(none));
             }
             4 => {
-                let messages = scene.store.recent_messages(&scope, &everything()).await.unwrap();
+                let messages = scene
+                    .store
+                    .recent_messages(&scope, TimeRange::default(), &everything())
+                    .await
+                    .unwrap();
                 if !messages.is_empty() {
                     let one = &messages[dice.roll(messages.len())];
                     let mark = (one.room(), place(one));
@@ -150,7 +155,8 @@ async fn rooms_are_what_one_computes_from_their_messages(kind: Kind) {
                 delete(&scene.store, agent, until, 1 + dice.roll(8)).await;
             }
         }
-        let messages = scene.store.recent_messages(&scope, &everything()).await.unwrap();
+        let messages =
+            scene.store.recent_messages(&scope, TimeRange::default(), &everything()).await.unwrap();
         // A room that has gone was never read when it begins again.
         read.retain(|key, _| {
             messages.iter().any(|one| (one.contact.get(), one.agent.get()) == *key)
@@ -187,7 +193,8 @@ async fn many_who_write_read_and_delete_at_once_leave_rooms_true(kind: Kind) {
     let read = async {
         for _ in 0..60 {
             let page = Page { limit: 1, ..everything() };
-            for one in stores[0].recent_messages(&scope, &page).await.unwrap() {
+            for one in stores[0].recent_messages(&scope, TimeRange::default(), &page).await.unwrap()
+            {
                 stores[0].mark_read(&scope, &[(one.room(), place(&one))]).await.unwrap();
             }
         }
@@ -199,7 +206,8 @@ async fn many_who_write_read_and_delete_at_once_leave_rooms_true(kind: Kind) {
     };
     tokio::join!(write, read, forget);
     let found = rooms(&scene, &scene.store).await;
-    let messages = scene.store.recent_messages(&scope, &everything()).await.unwrap();
+    let messages =
+        scene.store.recent_messages(&scope, TimeRange::default(), &everything()).await.unwrap();
     // How far each was read is known to the row alone: the count must be that of a count now.
     let all = computed(&messages, &BTreeMap::new());
     let counted = |rooms: &[(Room, u64, u64, MessageId)]| {

@@ -197,6 +197,27 @@ async fn a_database_without_a_store_or_with_a_newer_one_is_said_so() {
     assert!(refused.to_string().contains("newer"), "{refused}");
 }
 
+#[tokio::test]
+async fn a_store_that_is_opened_as_it_is_stays_as_it_is() {
+    for kind in [Kind::Sqlite, Kind::Postgres] {
+        let scene = Scene::new(kind).await;
+        let rules = store_rules();
+        let open = || Store::open_as_is(&scene.location, &rules, run::system_mint());
+        open().await.unwrap().close().await;
+        scene
+            .execute(
+                "DELETE FROM _sqlx_migrations
+                 WHERE version = (SELECT MAX(version) FROM _sqlx_migrations)",
+            )
+            .await;
+        let count = "SELECT COUNT(*) FROM _sqlx_migrations";
+        let before = scene.count(count).await;
+        let refused = open().await.unwrap_err();
+        assert!(matches!(refused, StoreError::Older { .. }), "{refused:?}");
+        assert_eq!(scene.count(count).await, before);
+    }
+}
+
 /// As when the server is restarted: what was under way fails, what comes after goes through.
 #[tokio::test]
 async fn lost_connections_are_replaced() {

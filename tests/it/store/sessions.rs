@@ -6,6 +6,7 @@ use std::sync::Arc;
 use gatepost::app::computers::{Computers, WrittenFields};
 use gatepost::app::tenancy::record::account_record;
 use gatepost::app::vault::Vault;
+use gatepost::domain::clock::TimeRange;
 use gatepost::domain::computer::{ComputerState, Configuration};
 use gatepost::domain::id::{MessageId, SessionId};
 use gatepost::domain::message::Message;
@@ -52,7 +53,7 @@ async fn a_room_has_one_session_until_it_is_reset(kind: Kind) {
     let group = vec![scene.intake(&scene.agent, 0).await, scene.intake(&scene.agent, 1).await];
     assert_eq!(scene.commit(group, 1).await, Committed::Done(vec![None, None]));
     let first = deliver(&scene, 2).await;
-    let all = store.recent_messages(&scope, &everything()).await.unwrap();
+    let all = store.recent_messages(&scope, TimeRange::default(), &everything()).await.unwrap();
     assert!(all.len() == 3 && all.iter().all(|one| one.session == Some(first.id)));
     // To another Agent it is another room.
     let other = scene.deliver(&scene.other, 3).await;
@@ -127,7 +128,8 @@ async fn whatever_comes_while_sessions_are_reset_is_in_one_of_them(kind: Kind) {
     let scope = subtree(&scene.agent);
     let current = scene.store.list_sessions(&scope, None, 9).await.unwrap().sessions.remove(0);
     ended.insert(current.key.id, (current.key, current.messages));
-    let all = scene.store.recent_messages(&scope, &everything()).await.unwrap();
+    let all =
+        scene.store.recent_messages(&scope, TimeRange::default(), &everything()).await.unwrap();
     assert_eq!(i64::try_from(all.len()).unwrap(), 1 + 3 * EACH);
     let known: BTreeSet<SessionId> = ended.keys().copied().collect();
     assert!(all.iter().all(|one| known.contains(&one.session.unwrap())), "in one that there is");
@@ -137,7 +139,10 @@ async fn whatever_comes_while_sessions_are_reset_is_in_one_of_them(kind: Kind) {
 }
 
 async fn count(store: &Store, scene: &Scene, key: SessionKey) -> u64 {
-    let all = store.recent_messages(&subtree(&scene.agent), &everything()).await.unwrap();
+    let all = store
+        .recent_messages(&subtree(&scene.agent), TimeRange::default(), &everything())
+        .await
+        .unwrap();
     u64::try_from(all.iter().filter(|one| one.session == Some(key.id)).count()).unwrap()
 }
 

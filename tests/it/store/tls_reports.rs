@@ -92,14 +92,18 @@ async fn a_report_is_kept_once_for_each_who_signs_it(kind: Kind) {
     let by = Some("good.example");
     assert_eq!(keep_at(store, &signed, by, later).await, TlsReportOutcome::Kept);
     assert_eq!(keep_at(store, &signed, by, later).await, TlsReportOutcome::Repeated);
-    let found = store.tls_reports(&domain("new.example"), at(0), 9).await.unwrap();
+    let found = store.tls_reports(&domain("new.example"), at(0), 0, 9).await.unwrap();
     assert_eq!(found.len(), 3);
     assert_eq!((&found[0].signed_by, found[0].received), (&Some(domain("good.example")), later));
     assert_eq!((&found[1].result, &found[1].signed_by), (&both.policies[0], &None));
     assert_eq!((found[2].begin, found[2].end), (both.begin, both.end));
-    let last = store.tls_reports(&domain("new.example"), later, 9).await.unwrap();
+    let last = store.tls_reports(&domain("new.example"), later, 0, 9).await.unwrap();
     assert_eq!(last, found[..1]);
-    assert_eq!(store.tls_reports(&domain("new.example"), at(0), 2).await.unwrap(), found[..2]);
+    let limited = store.tls_reports(&domain("new.example"), at(0), 0, 2).await.unwrap();
+    assert_eq!(limited, found[..2]);
+    let failed = store.tls_reports(&domain("new.example"), at(0), 3, 9).await.unwrap();
+    assert_eq!(failed, found[1..2]);
+    assert_eq!(store.tls_reports(&domain("new.example"), at(0), 4, 9).await.unwrap(), []);
 }
 
 async fn a_report_on_a_domain_of_nobody_leaves_nothing(kind: Kind) {
@@ -167,7 +171,7 @@ async fn reports_stay_with_the_account_that_had_the_domain(kind: Kind) {
     assert_eq!(sums(store, "new.example").await, TlsReportSums::default());
     give(store, "new.example", &scene.reseller).await;
     assert_eq!(sums(store, "new.example").await, TlsReportSums::default());
-    assert_eq!(store.tls_reports(&name, at(0), 9).await.unwrap(), []);
+    assert_eq!(store.tls_reports(&name, at(0), 0, 9).await.unwrap(), []);
     assert_eq!(keep(store, &one, None).await, TlsReportOutcome::Kept);
     assert_eq!(sums(store, "new.example").await.policies, 1);
 }
@@ -200,7 +204,7 @@ pub async fn exercise(scene: &Scene) {
     give(store, "reports.example", organization).await;
     let one = report("a", vec![result("reports.example", 5, 3)]);
     assert_eq!(keep(store, &one, None).await, TlsReportOutcome::Kept);
-    store.tls_reports(&name, at(-1), 9).await.unwrap();
+    store.tls_reports(&name, at(-1), 0, 9).await.unwrap();
     store.tls_report_sums(&name, at(-1)).await.unwrap();
     store.lineage_of_domain(&name).await.unwrap();
     store.delete_tls_reports(at(9), 9).await.unwrap();

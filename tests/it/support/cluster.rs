@@ -35,10 +35,7 @@ done
 /// Runs while this value lives.
 pub struct Cluster {
     pub url: String,
-    child: Child,
-    /// The server ends when this is closed.
-    input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
+    script: Script,
 }
 
 /// How a server is stopped: `Fast` breaks off transactions and writes everything; `Immediate` is a
@@ -52,12 +49,9 @@ pub enum Stop {
 impl Cluster {
     /// Starts with these settings (`name=value`), from the programs in `bin`.
     pub fn start(bin: &Path, settings: &[&str]) -> Self {
-        let mut child = spawn(bin, SCRIPT, settings);
-        let input = child.stdin.take();
-        let mut output = BufReader::new(child.stdout.take().unwrap());
-        let folder = started(&mut output);
+        let (script, folder) = Script::start(bin, SCRIPT, settings);
         let url = format!("postgres:///postgres?host={folder}&user=postgres");
-        Self { url, child, input, output }
+        Self { url, script }
     }
 
     /// Stops the server and starts it again on the same folder; blocks until it is ready.
@@ -66,12 +60,46 @@ impl Cluster {
             Stop::Fast => "fast",
             Stop::Immediate => "immediate",
         };
-        writeln!(self.input.as_mut().unwrap(), "{mode}").unwrap();
-        started(&mut self.output);
+        self.script.tell(mode);
     }
 }
 
-impl Drop for Cluster {
+/// A script that runs servers in a folder of their own, until this value is dropped.
+pub struct Script {
+    child: Child,
+    /// The script ends when this is closed.
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Script {
+    /// Starts it with the programs in `bin` and these arguments; blocks until it says where it
+    /// runs.
+    pub fn start(bin: &Path, script: &str, arguments: &[&str]) -> (Self, String) {
+        let mut child = spawn(bin, script, arguments);
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut script = Self { child, input, output };
+        let said = script.answer();
+        (script, said)
+    }
+
+    /// Gives it something to do; returns the line that it prints when that is done.
+    pub fn tell(&mut self, words: &str) -> String {
+        writeln!(self.input.as_mut().unwrap(), "{words}").unwrap();
+        self.answer()
+    }
+
+    fn answer(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        let line = line.trim();
+        assert!(!line.is_empty(), "PostgreSQL did not start");
+        line.to_owned()
+    }
+}
+
+impl Drop for Script {
     fn drop(&mut self) {
         drop(self.input.take());
         // The folder is gone when the script has ended.
@@ -79,8 +107,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Runs a script that starts a server, from the programs in `bin`, with these arguments.
-pub fn spawn(bin: &Path, script: &str, arguments: &[&str]) -> Child {
+fn spawn(bin: &Path, script: &str, arguments: &[&str]) -> Child {
     let path = format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", bin.display());
     // The server refuses to run as root.
     let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
@@ -96,15 +123,6 @@ pub fn spawn(bin: &Path, script: &str, arguments: &[&str]) -> Child {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap()
-}
-
-/// Waits for the line that a server's script prints when it is ready: where it is.
-pub fn started(output: &mut impl BufRead) -> String {
-    let mut folder = String::new();
-    output.read_line(&mut folder).unwrap();
-    let folder = folder.trim();
-    assert!(!folder.is_empty(), "PostgreSQL did not start");
-    folder.to_owned()
 }
 
 /// Where PostgreSQL's programs are: the newest that Debian's packages have put where it can be

@@ -16,6 +16,7 @@ pub mod hostile;
 pub mod http;
 pub mod imports;
 pub mod mailers;
+pub mod mcp;
 pub mod pair;
 pub mod patroni;
 pub mod pebble;
@@ -30,6 +31,7 @@ pub mod schema;
 pub mod session;
 pub mod site;
 pub mod sources;
+pub mod suggesting;
 pub mod tls_postgres;
 pub mod webdriver;
 pub mod wire;
@@ -45,7 +47,7 @@ use gatepost::domain::clock::Clock;
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::id::Mint;
 use gatepost::rules::{Rules, StoreRules};
-use gatepost::run::{self, FrontEnd, Running, Settings, TlsSettings};
+use gatepost::run::{self, FrontEnd, McpTools, Running, Settings, TlsSettings};
 use gatepost::shutdown::Shutdown;
 use gatepost::store::Location;
 use gatepost::testkit::case;
@@ -319,6 +321,7 @@ fn settings(location: &Location, rules: Rules, dns: SocketAddr) -> Settings {
         trusted_proxy: Vec::new(),
         cors_origin: Vec::new(),
         console: true,
+        mcp: McpTools::Reading,
         mta_sts: None,
         tls_reports: None,
         otlp: None,

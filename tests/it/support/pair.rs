@@ -1,12 +1,9 @@
 //! A PostgreSQL server and its replica, without anybody who decides which one is the leader: the
 //! test does.
 
-use std::io::{BufReader, Write as _};
-use std::process::{Child, ChildStdin, ChildStdout};
-
 use tokio::task::block_in_place;
 
-use super::cluster::{binaries, spawn, started};
+use super::cluster::{Script, binaries};
 use super::ports::free_port;
 
 /// Makes a server, and a replica that each commit waits for, and runs both until standard input
@@ -55,9 +52,7 @@ done
 pub struct Pair {
     /// The server's, and its replica's.
     pub ports: [u16; 2],
-    child: Child,
-    input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
+    script: Script,
 }
 
 impl Pair {
@@ -67,11 +62,8 @@ impl Pair {
         let ports = [free_port(), free_port()];
         let arguments = ports.map(|port| port.to_string());
         let arguments = arguments.each_ref().map(String::as_str);
-        let mut child = spawn(&bin, SCRIPT, &arguments);
-        let input = child.stdin.take();
-        let mut output = BufReader::new(child.stdout.take().unwrap());
-        started(&mut output);
-        Self { ports, child, input, output }
+        let (script, _folder) = Script::start(&bin, SCRIPT, &arguments);
+        Self { ports, script }
     }
 
     /// The database, on both of them.
@@ -102,17 +94,6 @@ impl Pair {
     }
 
     fn tell(&mut self, what: &str) {
-        block_in_place(|| {
-            writeln!(self.input.as_mut().unwrap(), "{what}").unwrap();
-            assert_eq!(started(&mut self.output), what);
-        });
-    }
-}
-
-impl Drop for Pair {
-    fn drop(&mut self) {
-        drop(self.input.take());
-        // The folder is gone when the script has ended.
-        let _ended = self.child.wait();
+        block_in_place(|| assert_eq!(self.script.tell(what), what));
     }
 }

@@ -1,15 +1,12 @@
 //! Three PostgreSQL servers under Patroni and etcd, as `ops/patroni.yml` sets them up, which can be
 //! killed, stopped, and cut off from each other and from etcd.
 
-use std::io::{BufReader, Write as _};
-use std::process::{Child, ChildStdin, ChildStdout};
-
 use serde_json::Value;
 use sqlx::{Connection as _, Executor as _};
 use tokio::task::block_in_place;
 use tokio::time::timeout;
 
-use super::cluster::{binaries, spawn, started};
+use super::cluster::{Script, binaries};
 use super::ports::free_port;
 use super::wire::Wire;
 use super::{PATIENCE, http, postgres};
@@ -89,9 +86,7 @@ struct Node {
 /// Runs while this value lives.
 pub struct Patroni {
     nodes: Vec<Node>,
-    child: Child,
-    input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
+    script: Script,
 }
 
 impl Patroni {
@@ -125,11 +120,8 @@ impl Patroni {
             format!("{} {} {} {} {}", node.sql, sql.port, node.rest, rest.port, etcd.port)
         }));
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let mut child = spawn(&bin, SCRIPT, &arguments);
-        let input = child.stdin.take();
-        let mut output = BufReader::new(child.stdout.take().unwrap());
-        let _folder = block_in_place(|| started(&mut output));
-        let patroni = Self { nodes, child, input, output };
+        let (script, _folder) = block_in_place(|| Script::start(&bin, SCRIPT, &arguments));
+        let patroni = Self { nodes, script };
         patroni.settled(synchronous).await;
         let leader = patroni.leader().await;
         let url = patroni.url_of(leader, "postgres:superuser", "postgres");
@@ -248,17 +240,7 @@ impl Patroni {
     }
 
     fn tell(&mut self, what: &str, node: usize) {
-        block_in_place(|| {
-            writeln!(self.input.as_mut().unwrap(), "{what} {node}").unwrap();
-            assert_eq!(started(&mut self.output), format!("{what} {node}"));
-        });
-    }
-}
-
-impl Drop for Patroni {
-    fn drop(&mut self) {
-        drop(self.input.take());
-        // The folder is gone when the script has ended.
-        let _ended = self.child.wait();
+        let words = format!("{what} {node}");
+        block_in_place(|| assert_eq!(self.script.tell(&words), words));
     }
 }

@@ -17,6 +17,7 @@ use tokio::task::{JoinSet, yield_now};
 use tokio::time::timeout;
 
 use super::PATIENCE;
+use super::suggesting::Suggesting;
 
 /// A port that leads somewhere else, or nowhere: what stands before it finds it where it was.
 pub struct Door {
@@ -82,6 +83,7 @@ struct Running {
     _child: Child,
     /// Its output.
     log: Arc<Mutex<String>>,
+    directory: SocketAddr,
     /// Where it says what its root certificate is.
     management: SocketAddr,
 }
@@ -142,7 +144,15 @@ impl Pebble {
         let (directory, management) =
             timeout(PATIENCE, self.ports(id)).await.expect("pebble did not start");
         self.door.lead_to(directory);
-        self.running = Some(Running { _child: child, log, management });
+        self.running = Some(Running { _child: child, log, directory, management });
+    }
+
+    /// Suggests when to renew certificates from now on (RFC 9773), which pebble does not.
+    pub async fn suggest(&self) -> Suggesting {
+        let directory = self.running.as_ref().expect("pebble is shut").directory;
+        let suggesting = Suggesting::before(directory, self.folder.path()).await;
+        self.door.lead_to(suggesting.address);
+        suggesting
     }
 
     /// The URL of the directory.

@@ -96,10 +96,7 @@ impl Server {
 
     /// Starts by another command, which gets the arguments after its own.
     pub async fn start_by(command: &[&str], data: &Path, dns: SocketAddr) -> Self {
-        let mut server = Command::new(command[0]);
-        server.args(&command[1..]).arg("serve").arg("--data").arg(data).current_dir(data);
-        log(&mut server, "error");
-        Self::ready(server, dns).await
+        Self::start_by_at(command, data, dns, SocketAddr::from(([127, 0, 0, 1], 0))).await
     }
 
     /// Starts by another command, with this address for mail.

@@ -1,12 +1,10 @@
 //! A PostgreSQL server that speaks TLS only, with a certificate of a test's own authority.
 
-use std::io::BufReader;
-use std::process::{Child, ChildStdin};
+use super::cluster::{Script, binaries};
 
-use super::cluster::{binaries, spawn, started};
-
-/// Makes a cluster and runs it on a TCP port of the loopback until standard input ends, for TLS and passwords only, with a certificate for
-/// `localhost` by an authority of its own. A port that is taken is left for another one.
+/// Makes a cluster and runs it on a TCP port of the loopback until standard input ends, for TLS and
+/// passwords only, with a certificate for `localhost` by an authority of its own. A port that is
+/// taken is left for another one.
 const SCRIPT: &str = r#"
 set -eu
 dir=$(mktemp -d "${TMPDIR:-/tmp}/gatepost-postgres.XXXXXX")
@@ -53,28 +51,16 @@ pub struct TlsServer {
     pub port: u16,
     /// The file of the authority's certificate.
     pub authority: String,
-    child: Child,
-    /// The server ends when this is closed.
-    input: Option<ChildStdin>,
+    _until: Script,
 }
 
 impl TlsServer {
     /// Starts with this password.
     pub fn start(password: &str) -> Self {
         let bin = binaries().expect("PostgreSQL is not installed: run scripts/test");
-        let mut child = spawn(&bin, SCRIPT, &[password]);
-        let said = started(&mut BufReader::new(child.stdout.take().unwrap()));
+        let (script, said) = Script::start(&bin, SCRIPT, &[password]);
         let (port, authority) = said.split_once(' ').unwrap();
         let (port, authority) = (port.parse().unwrap(), authority.to_owned());
-        let input = child.stdin.take();
-        Self { port, authority, child, input }
-    }
-}
-
-impl Drop for TlsServer {
-    fn drop(&mut self) {
-        drop(self.input.take());
-        // The folder is gone when the script has ended.
-        let _ended = self.child.wait();
+        Self { port, authority, _until: script }
     }
 }

@@ -87,6 +87,18 @@ fn long_text_is_cut_on_a_character_everywhere() {
 }
 
 #[test]
+fn a_text_above_twenty_thousand_octets_is_cut_and_says_so() {
+    let whole = show(Payload::Full, &rules(), &message(&"x".repeat(20_000)));
+    assert_eq!((whole.get("truncated"), whole["data"]["message"].get("truncated")), (None, None));
+    let cut = show(Payload::Full, &rules(), &message(&"x".repeat(20_001)));
+    let record = &cut["data"]["message"];
+    assert_eq!(record["message"].as_str().unwrap().len(), 20_000);
+    assert_eq!((&cut["truncated"], &record["truncated"]), (&json!(true), &json!(true)));
+    let url = "/api/v2/messages/00000000-0000-0000-0000-0000000000aa/raw?targetAccountId=7";
+    assert_eq!(cut["url"], url);
+}
+
+#[test]
 fn the_same_rows_give_the_same_bytes() {
     let event = sample::event(EventName::EmailReceived, 1);
     for payload in Payload::ALL {

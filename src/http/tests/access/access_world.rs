@@ -321,6 +321,14 @@ impl AccessWorld {
         self.line.ask(method, &target, body.as_deref()).await
     }
 
+    /// The answer to a message for the MCP server.
+    pub(super) async fn post_mcp(&mut self, token: &str, body: &str) -> Reply {
+        let lines = format!(
+            "Authorization: Bearer {token}\r\nAccept: application/json, text/event-stream\r\n"
+        );
+        self.line.ask_with("POST", "/mcp", &lines, Some(body)).await
+    }
+
     pub(super) fn account(&self, node: usize) -> AccountId {
         AccountId::new(self.tree.nodes[node].id).unwrap()
     }

@@ -223,7 +223,7 @@ impl AccessWorld {
         }
         let sample = named(sample, asked.place, id);
         let reply = self.send(asked.operation, &sample, &asked.key.token).await;
-        if asked.operation == "DELETE /messages/{uuid}" && reply.status == 200 {
+        if asked.operation == "DELETE /messages/{messageUuid}" && reply.status == 200 {
             // The next sample needs a message.
             self.write_again().await;
         }

@@ -20,7 +20,18 @@ impl Line {
 
     /// Returns the answer to one request; `target` is path and query.
     pub(super) async fn ask(&mut self, method: &str, target: &str, body: Option<&str>) -> Reply {
-        let mut request = format!("{method} {target} HTTP/1.1\r\nHost: h\r\n");
+        self.ask_with(method, target, "", body).await
+    }
+
+    /// Like `ask`, with these lines in the header section.
+    pub(super) async fn ask_with(
+        &mut self,
+        method: &str,
+        target: &str,
+        lines: &str,
+        body: Option<&str>,
+    ) -> Reply {
+        let mut request = format!("{method} {target} HTTP/1.1\r\nHost: h\r\n{lines}");
         if let Some(body) = body {
             let length = body.len();
             let more = format!("Content-Type: application/json\r\nContent-Length: {length}\r\n");

@@ -12,6 +12,7 @@ mod matrix;
 mod objects;
 mod random;
 mod sample;
+mod tools;
 mod tree;
 
 use crate::http::tests::NOBODY;

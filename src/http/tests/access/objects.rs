@@ -136,7 +136,7 @@ const THINGS: &[Thing] = &[
         no_config,
         404,
     ),
-    thing("GET /message/{uuid}", Place::Path, message, no_uuid, 404),
+    thing("GET /message/{messageUuid}", Place::Path, message, no_uuid, 404),
     thing("GET /messages/{uuid}/raw", Place::Path, message, no_uuid, 404),
     thing("GET /media/{uuid}/{filename}", Place::Path, message, no_uuid, 404),
     thing("GET /messages/{roomId}", Place::Path, room, no_room, 404),
@@ -145,7 +145,7 @@ const THINGS: &[Thing] = &[
     thing("GET /email/intake", Place::Query("agentId"), agent, no_id, 403),
     thing("GET /email/intake", Place::Query("agent"), agent, no_id, 403),
     thing("GET /email/intake", Place::Query("agent"), contact, no_id, 403),
-    thing("DELETE /messages/{uuid}", Place::Path, message, no_uuid, 404),
+    thing("DELETE /messages/{messageUuid}", Place::Path, message, no_uuid, 404),
     thing("DELETE /contacts/{id}", Place::Path, contact, no_id, 404),
     thing("POST /agent/receiveMessage", Place::Body("targetAgent"), agent, no_id, 403),
     thing("POST /agent/receiveMessage", Place::Body("targetAgent"), contact, no_id, 403),
@@ -253,6 +253,7 @@ impl Thing {
                 let version = &town.goods[town.about].config.as_ref().unwrap().1;
                 let path = path.replace("{agentConfigId}", &shown(value));
                 let path = path.replace("{versionId}", version);
+                let path = path.replace("{messageUuid}", &shown(value));
                 request.path = path.replace("{uuid}", &shown(value)).replace("{id}", &shown(value));
             }
             Place::Query(name) => {

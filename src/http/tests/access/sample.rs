@@ -116,6 +116,7 @@ pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
 fn path(operation: &str, agent: &Goods) -> String {
     let mail = agent.mail.as_ref().expect("an Agent has mail");
     let path = operation.split_once(' ').unwrap().1.replace("{uuid}", &mail.message.to_string());
+    let path = path.replace("{messageUuid}", &mail.message.to_string());
     let path = path.replace("{roomId}", &mail.room.to_string());
     // No mail of this world comes in by this provider.
     let path = path.replace("{type}", "postmark");

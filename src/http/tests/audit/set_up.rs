@@ -92,6 +92,8 @@ impl Changes {
         self.make_once(set, id, secret, &["inbound.updated"]).await;
         let removed = &["relay.removed"];
         self.make_once("DELETE /webhookRelay/{type}", id, Value::Null, removed).await;
+        let close = "DELETE /webhookRelay/{type}/inboundKey";
+        self.make_once(close, id, Value::Null, &["inbound.removed"]).await;
     }
 
     /// Changes to templates are recorded without values.

@@ -38,11 +38,10 @@ impl Transaction {
         self.accepted
     }
 
-    /// Adds a recipient, once per Agent (one without has a transaction of its own). Fails, and defers the recipient, if its verdict could
+    /// Adds a recipient, once per Agent. Fails, and defers the recipient, if its verdict could
     /// differ from those of the others (contract §2, Policy).
     pub(super) fn add(&mut self, recipient: Recipient) -> Result<(), Reason> {
-        let is_same = |other: &Recipient| other.agent.is_some() && other.agent == recipient.agent;
-        if self.recipients.iter().any(is_same) {
+        if self.recipients.iter().any(|other| other.is_also(&recipient)) {
             self.accepted = self.accepted.saturating_add(1);
             return Ok(());
         }

@@ -172,11 +172,10 @@ impl Base {
             for row in &rows {
                 match Taken::read(row, &destinations) {
                     Ok(one) => taken.push(one),
-                    Err(error) => {
-                        // Its row is locked by this transaction.
-                        let place = place_of(row)?;
-                        self.postpone_unreadable(&mut tx, place, None, error, now).await?;
+                    Err(error @ StoreError::Corrupt { .. }) => {
+                        self.postpone_unreadable(&mut tx, place_of(row)?, &error, now).await?;
                     }
+                    Err(error) => return Err(error),
                 }
             }
             let taken = self.keep_one_probe_each(&mut tx, taken, now, lease_until).await?;
@@ -225,18 +224,31 @@ impl Base {
     /// probe among them is left to the next claim.
     async fn load_claims(&self, taken: &[Taken], now: Timestamp) -> Result<Vec<Claim>, StoreError> {
         let events: Vec<EventId> = taken.iter().map(|one| one.event).collect();
-        let subjects = Subjects::load(self.reader(), &events).await?;
+        let subjects = Subjects::load(self, &events).await?;
         let mut claims = Vec::with_capacity(taken.len());
         for one in taken {
             match one.claim(&subjects) {
                 Ok(claim) => claims.push(claim),
-                Err(error) => transact!(self, async |tx| {
-                    let (place, fence) = (one.place.clone(), Some(one.fence));
+                Err(error @ StoreError::Corrupt { .. }) => transact!(self, async |tx| {
                     // While the claim still shows that the rest is this one's.
                     one.held().leave_probe(&mut tx).await?;
-                    self.postpone_unreadable(&mut tx, place, fence, error.clone(), now).await?;
+                    // Unless another claim has taken it since.
+                    let held = sql("SELECT rowid AS place FROM deliveries
+                                    WHERE id = $1 AND fence = $2 AND state = 'pending'")
+                    .on_postgres(
+                        "SELECT id AS place FROM deliveries
+                         WHERE id = $1 AND fence = $2 AND state = 'pending' FOR UPDATE",
+                    )
+                    .bind(one.delivery.0)
+                    .bind(one.fence)
+                    .fetch_optional(tx.on())
+                    .await?;
+                    if let Some(row) = held {
+                        self.postpone_unreadable(&mut tx, place_of(&row)?, &error, now).await?;
+                    }
                     tx.commit().await
                 })?,
+                Err(error) => return Err(error),
             }
         }
         Ok(claims)
@@ -300,39 +312,29 @@ impl Base {
     /// Puts off a delivery that cannot be read, and in the end makes it exhausted; records an
     /// attempt each time. Left in the queue, it would fail every claim and stop all deliveries.
     /// Given up at once, it would be lost only because this gateway is older than another one.
-    /// Leaves a row with another fence alone: another claim has taken it since. Fails with any error
-    /// that says nothing about the row.
+    /// The transaction holds its row.
     async fn postpone_unreadable(
         &self,
         tx: &mut Transaction,
         place: Value,
-        fence: Option<i64>,
-        error: StoreError,
+        error: &StoreError,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        if !matches!(error, StoreError::Corrupt { .. }) {
-            return Err(error);
-        }
         let key = if tx.has_concurrent_writers() { "id" } else { "rowid" };
-        let held = if fence.is_some() { "AND fence = $5 AND state = 'pending'" } else { "" };
         let ended = self.mint().clock().wall_of(now);
         let postpone = format!(
             "UPDATE deliveries SET lease_until = 0, attempts = attempts + 1,
                  next_attempt_at = CASE WHEN attempts + 1 >= $3 THEN $4 ELSE $2 END,
                  state = CASE WHEN attempts + 1 >= $3 THEN 'exhausted' ELSE state END
-             WHERE {key} = $1 {held}"
+             WHERE {key} = $1"
         );
-        let mut postpone = Statement::of(postpone.into())
+        Statement::of(postpone.into())
             .bind(place.clone())
             .bind(now.plus(UNREADABLE_PAUSE))
             .bind(UNREADABLE_TRIES)
-            .bind(ended);
-        if let Some(fence) = fence {
-            postpone = postpone.bind(fence);
-        }
-        if postpone.execute(tx.on()).await? == 0 {
-            return Ok(());
-        }
+            .bind(ended)
+            .execute(tx.on())
+            .await?;
         tracing::error!(delivery.row = ?place, %error, "cannot read a delivery: postponed");
         let record = format!(
             "INSERT INTO attempts (id, delivery_id, at, latency_ms, response, error, organization_id)
@@ -371,8 +373,6 @@ type Destinations = HashMap<Uuid, Result<Destination, StoreError>>;
 
 /// A claimed delivery, without its event.
 struct Taken {
-    /// SQLite can hold an id that cannot be read, but numbers its rows.
-    place: Value,
     delivery: DeliveryId,
     event: EventId,
     attempts: u32,
@@ -387,7 +387,6 @@ impl Taken {
         let missing = || columns.corrupt("its destination is missing");
         let attempts = u32::try_from(columns.integer("attempts")?);
         Ok(Self {
-            place: place_of(row)?,
             delivery: DeliveryId(columns.uuid("id")?),
             event: event_of(row)?,
             attempts: attempts.map_err(|error| columns.corrupt(error))?,
@@ -453,6 +452,7 @@ impl Held {
     }
 }
 
+/// SQLite can hold an id that cannot be read, but numbers its rows.
 fn place_of(row: &Row) -> Result<Value, StoreError> {
     Ok(match row {
         Row::Sqlite(_) => row.get::<i64>("place")?.into(),

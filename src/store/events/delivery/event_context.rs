@@ -10,6 +10,8 @@ use crate::domain::event::{About, Event};
 use crate::domain::id::EventId;
 use crate::domain::message::Message;
 use crate::domain::repeats::{LogCause, Repeats};
+use crate::store::base::Base;
+use crate::store::engine::database::Database;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::sql::{Connection, Row};
@@ -25,10 +27,13 @@ pub struct Subjects {
 }
 
 impl Subjects {
-    pub(in crate::store) async fn load(
-        mut on: Connection<'_>,
-        ids: &[EventId],
-    ) -> Result<Self, StoreError> {
+    /// Reads on one connection, which is lent once.
+    pub(in crate::store) async fn load(base: &Base, ids: &[EventId]) -> Result<Self, StoreError> {
+        let mut lease = match &base.database {
+            Database::Postgres(pool) if !ids.is_empty() => Some(pool.lend().await?),
+            _ => None,
+        };
+        let mut on = lease.as_mut().map_or_else(|| base.reader(), Connection::Postgres);
         let wanted: BTreeSet<Uuid> = ids.iter().map(|id| id.row()).collect();
         let found = many(
             "WITH given (event) AS ({rows})

@@ -305,7 +305,7 @@ impl Base {
         &self,
         events: &[EventId],
     ) -> Result<Vec<(Event, Subject)>, StoreError> {
-        let subjects = Subjects::load(self.reader(), events).await?;
+        let subjects = Subjects::load(self, events).await?;
         subjects.readable(events, &self.repeats)
     }
 }

@@ -1,0 +1,128 @@
+//! `wait_for_message`: waits for mail, so that a model need not ask again and again.
+//!
+//! It follows the log of events, whose readers are bounded by `[events]` of `access.toml`, and which
+//! asks again for the rights of the key whenever it wakes.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, interval, sleep_until};
+
+use super::call::{Answer, Call, within};
+use super::letter::{Cut, Letter};
+use super::messages;
+use super::shapes::Events;
+use crate::http::error::{Code, Problem};
+use crate::wire;
+
+/// Seconds of a wait. An answer that is not a stream must come within `limits.request_seconds`.
+const USUAL: u32 = 20;
+const LONGEST: u32 = 300;
+const LONGEST_WITHOUT_PROGRESS: u32 = 25;
+/// Pause between two reports of progress.
+const REPORTS: Duration = Duration::from_secs(5);
+/// Messages of an answer.
+const MOST: u32 = 5;
+/// Characters of each text.
+const BEGINNING: Cut = Cut { offset: 0, length: 1_000 };
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wait {
+    /// Only this inbox, from list_inboxes; without it all in reach.
+    inbox: Option<i64>,
+    /// `after` of the answer before, so that nothing between is missed; without it, messages from now
+    /// on.
+    after: Option<String>,
+    /// How long to wait; at most 25 seconds unless the client asked for progress.
+    #[schemars(range(min = 1, max = LONGEST))]
+    seconds: Option<u32>,
+}
+
+/// The messages that came.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Came {
+    /// The messages, oldest first; empty if none came in time.
+    messages: Vec<Letter>,
+    /// Send it as `after` of the next call.
+    after: String,
+    /// Whether the time ended before a message came.
+    timed_out: bool,
+}
+
+pub(super) async fn wait(call: Call, request: Wait) -> Result<Answer<Came>, Problem> {
+    let wanted = within("seconds", request.seconds, USUAL, LONGEST)?;
+    let most = if call.progress.is_some() { LONGEST } else { LONGEST_WITHOUT_PROGRESS };
+    let seconds = wanted.min(most);
+    let now = || call.http.mint.clock().now().to_string();
+    let mut place = match request.after {
+        Some(place) if is_place(&place) => place,
+        Some(_) => return Err(Problem::invalid("after must be that of an earlier answer")),
+        None => now(),
+    };
+    let until = Instant::now() + Duration::from_secs(seconds.into());
+    let (mut messages, mut is_over) = (Vec::new(), false);
+    while messages.is_empty() && !is_over {
+        let found = tokio::select! {
+            found = follow(&call, request.inbox, &place, until) => found?,
+            () = report(&call, seconds, until) => None,
+            () = call.http.shutdown.soft() => None,
+        };
+        let Some(events) = found else { break };
+        is_over = !events.more && Instant::now() >= until;
+        place = events.next.unwrap_or(place);
+        for uuid in events.events.into_iter().filter_map(|event| event.message_uuid) {
+            match messages::message(&call, &uuid).await {
+                Ok(message) => messages.push(Letter::of(&message, BEGINNING)),
+                // Erased meanwhile.
+                Err(problem) if problem.code == Code::NotFound => {}
+                Err(problem) => return Err(problem),
+            }
+        }
+    }
+    let timed_out = messages.is_empty();
+    let mut text = messages::shown(&call, &messages);
+    if timed_out {
+        text.push_str("No message came in this time.\n");
+    }
+    text.push_str(&format!("To wait for the next message, send after {place}.\n"));
+    Ok(Answer::of(text, Came { messages, after: place, timed_out }))
+}
+
+/// Whether a text is the id of an event, or a time.
+fn is_place(text: &str) -> bool {
+    wire::uuid(text).is_some() || text.parse::<jiff::Timestamp>().is_ok()
+}
+
+/// Reads the events after a place, and waits for them until the deadline. None after it.
+async fn follow(
+    call: &Call,
+    inbox: Option<i64>,
+    place: &str,
+    until: Instant,
+) -> Result<Option<Events>, Problem> {
+    let left = until.saturating_duration_since(Instant::now());
+    // Whole seconds: the last turn may begin within the last one, and is cut off below.
+    let seconds = left.as_secs().saturating_add(1).min(LONGEST_WITHOUT_PROGRESS.into());
+    let name = if wire::uuid(place).is_some() { "after" } else { "since" };
+    let asked = call.on("listEvents", inbox).with("type", "incoming").with("limit", MOST);
+    let asked = asked.with(name, place).with("wait", seconds);
+    tokio::select! {
+        found = call.api.ask::<Events>(asked) => found.map(Some),
+        () = sleep_until(until) => Ok(None),
+    }
+}
+
+/// Reports progress for as long as it is polled.
+async fn report(call: &Call, seconds: u32, until: Instant) {
+    let Some(progress) = &call.progress else { return std::future::pending().await };
+    let mut ticks = interval(REPORTS);
+    loop {
+        ticks.tick().await;
+        let left = until.saturating_duration_since(Instant::now()).as_secs();
+        let waited = seconds.saturating_sub(u32::try_from(left).unwrap_or(seconds));
+        progress.tell(waited, seconds, "waiting for a message").await;
+    }
+}

@@ -1,0 +1,360 @@
+//! One certificate by ACME: shown from its folder at the start, then ordered and renewed for ever.
+
+use std::mem;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::SemaphorePermit;
+use tokio::time::{sleep, timeout};
+
+use super::authority::Authority;
+use super::failure::AcmeError;
+use super::folder::{AcmeFolder, AttemptRecord};
+use super::order::Issued;
+use super::transport::Transport;
+use super::window::{Suggestion, Window};
+use crate::domain::clock::Timestamp;
+use crate::domain::domain_name::DomainName;
+use crate::shutdown::Shutdown;
+use crate::tls::pair::Pair;
+
+/// Most attempts at one order, and with the name of the certificate that it replaces.
+pub(super) const ORDER_TRIES: u32 = 3;
+
+/// Keeps the certificate of one name.
+pub(super) struct Keeper {
+    pub(super) authority: Arc<Authority>,
+    pub(super) name: DomainName,
+    pub(super) folder: AcmeFolder,
+    pub(super) transport: Transport,
+}
+
+/// The next step for a certificate.
+#[derive(Debug)]
+pub(super) struct Next {
+    /// The authority is asked for no certificate before.
+    pub(super) soonest: Timestamp,
+    /// In a row.
+    pub(super) failures: u32,
+    /// The certificate that is renewed; None where another one is needed.
+    pub(super) held: Option<Held>,
+    /// Whether the log has that the name does not lead here.
+    pub(super) is_told: bool,
+}
+
+/// A certificate of the authority that is shown.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) pair: Pair,
+    /// When a part of its life is over.
+    by_rule: Timestamp,
+    suggestion: Suggestion,
+}
+
+impl Held {
+    /// When it is renewed, and by whose word.
+    fn renewal(&self) -> (Timestamp, &'static str) {
+        match self.suggestion.window {
+            Some(window) => (window.moment, "the authority"),
+            None => (self.by_rule, "its life"),
+        }
+    }
+}
+
+impl Next {
+    /// When the authority is asked for a certificate.
+    pub(super) fn due(&self) -> Timestamp {
+        self.held.as_ref().map_or(self.soonest, |held| held.renewal().0.max(self.soonest))
+    }
+
+    /// When the authority is asked for its window before that; None after a failure, which only
+    /// another attempt mends.
+    fn ask(&self) -> Option<Timestamp> {
+        let ask = self.held.as_ref()?.suggestion.ask;
+        (self.failures == 0 && ask < self.due()).then_some(ask)
+    }
+}
+
+impl Keeper {
+    pub(super) fn new(authority: &Arc<Authority>, name: DomainName) -> Self {
+        let folder = AcmeFolder::of(&authority.settings, &name);
+        // Not shared: it remembers the wait that the authority asked for.
+        let transport = Transport::new(authority.client.clone(), authority.rules.renewal.ask());
+        Self { authority: Arc::clone(authority), name, folder, transport }
+    }
+
+    /// Never ends. Dropped in an attempt, it leaves the order and the note of the attempt on disk.
+    pub(super) async fn keep(&self, mut next: Next, shutdown: &Shutdown) {
+        if next.due() > self.now() {
+            tracing::info!(
+                acme.name = %self.name,
+                acme.due = %next.due(),
+                acme.by = next.held.as_ref().map(|held| held.renewal().1),
+                "next ACME request scheduled"
+            );
+        }
+        loop {
+            if let Some(ask) = next.ask() {
+                self.until(ask).await;
+                self.ask(&mut next).await;
+                continue;
+            }
+            self.until(next.due()).await;
+            if !self.may_try(&mut next).await {
+                continue;
+            }
+            let attempt = async {
+                // Given back before the wait after a failure.
+                let _place = self.place().await;
+                self.authority.listen(shutdown).await?;
+                self.attempt(&next).await
+            };
+            match attempt.await {
+                Ok(held) => {
+                    // Even if the certificate's life is short.
+                    let wait = self.wait(0);
+                    let soonest = self.now().plus(wait);
+                    next = Next { soonest, failures: 0, held: Some(held), is_told: false };
+                    self.note_end(0, wait).await;
+                }
+                Err(error) => self.put_off(&error, &mut next).await,
+            }
+        }
+    }
+
+    /// Waits until a policy host may be ordered for. Returns false, and asks nobody, while its name
+    /// does not lead here: its domain is a customer's, and authorities count failures.
+    async fn may_try(&self, next: &mut Next) -> bool {
+        if self.is_own() {
+            return true;
+        }
+        if self.leads_here().await {
+            self.authority.budget.take().await;
+            return true;
+        }
+        if !mem::replace(&mut next.is_told, true) {
+            tracing::info!(
+                acme.name = %self.name,
+                "no certificate by ACME: not all addresses of this name are the gateway's, or it \
+                 has none; it gets one when its CNAME leads here"
+            );
+        }
+        next.soonest = self.now().plus(self.authority.rules.policy_hosts.look());
+        false
+    }
+
+    /// Waits until the authority may be asked about a policy host; the gateway's own names need no
+    /// place.
+    async fn place(&self) -> Option<SemaphorePermit<'_>> {
+        let places = (!self.is_own()).then_some(&self.authority.places)?;
+        places.acquire().await.ok()
+    }
+
+    /// Whether the name is the operator's, not a customer's.
+    fn is_own(&self) -> bool {
+        self.authority.settings.names.contains(&self.name)
+    }
+
+    /// Whether every address of the name is one of the gateway's own names: of several gateways one
+    /// gets its certificate, and the authority meets no other.
+    async fn leads_here(&self) -> bool {
+        let found = self.authority.lookup.look(self.name.as_str()).await.unwrap_or_default();
+        let mut own = Vec::new();
+        for name in &self.authority.settings.names {
+            own.extend(self.authority.lookup.look(name.as_str()).await.unwrap_or_default());
+        }
+        !found.is_empty() && found.iter().all(|address| own.contains(address))
+    }
+
+    /// Reports a failure, and waits as long as it asks for.
+    async fn put_off(&self, error: &AcmeError, next: &mut Next) {
+        // Asking again does not mend a clock: take the longest wait.
+        let is_clock = matches!(error, AcmeError::Clock { .. });
+        let wait = self.wait(if is_clock { u32::MAX } else { next.failures });
+        next.failures = next.failures.saturating_add(1);
+        next.soonest = self.now();
+        if !error.is_our_own() {
+            self.note_end(next.failures, wait).await;
+        }
+        let settings = &self.authority.settings;
+        tracing::warn!(
+            error = error as &dyn std::error::Error,
+            advice = error.advice(settings.challenge),
+            acme.name = %self.name,
+            acme.directory = %settings.directory,
+            retry.seconds = wait.as_secs(),
+            "no certificate by ACME: the certificate in use stays in use"
+        );
+        sleep(wait).await;
+    }
+
+    /// Asks the authority again when it wants the certificate to be renewed.
+    async fn ask(&self, next: &mut Next) {
+        let Some(held) = &mut next.held else { return };
+        let _place = self.place().await;
+        let account = self.authority.account(&self.folder, &self.transport, None).await;
+        let (pair, before) = (held.pair.clone(), held.suggestion.window);
+        held.suggestion = self.suggestion(account, &pair, before).await;
+        if held.suggestion.window != before {
+            let (due, by) = held.renewal();
+            tracing::info!(
+                acme.name = %self.name,
+                acme.renewal = %due,
+                acme.by = by,
+                tls.until = %pair.until(),
+                "the renewal of a certificate by ACME is scheduled anew"
+            );
+        }
+    }
+
+    /// Stores that the authority is asked now, and not again before `wait` is over.
+    async fn note(&self, failures: u32, wait: Duration) -> Result<(), AcmeError> {
+        let at = self.now();
+        let tried = AttemptRecord { at, not_before: at.plus(wait), failures };
+        self.folder.on_disk(move |folder| folder.note(tried)).await
+    }
+
+    async fn note_end(&self, failures: u32, wait: Duration) {
+        // On failure, the note from before the attempt stays valid.
+        if let Err(error) = self.note(failures, wait).await {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(
+                error,
+                "cannot save when the next ACME request is allowed: a restart may ask too early"
+            );
+        }
+    }
+
+    /// Returns the wait after this many failures and one more.
+    pub(super) fn wait(&self, failures: u32) -> Duration {
+        let (schedule, waits) = self.authority.rules.retries.schedule();
+        let asked = self.transport.asked_to_wait();
+        let failures = failures.min(waits.saturating_sub(1));
+        schedule.wait(failures, asked, self.authority.jitter()).unwrap_or_default()
+    }
+
+    /// Shows the stored certificate, if there is one. Returns what comes next.
+    pub(super) async fn begin(&self) -> Next {
+        let now = self.now();
+        let (soonest, failures) = match self.folder.on_disk(AcmeFolder::tried).await {
+            // A file cannot make the wait longer than the longest.
+            Ok(Some(tried)) if tried.at <= now => {
+                if !self.is_own() {
+                    self.authority.budget.count(tried.at);
+                }
+                (tried.not_before.min(now.plus(self.wait(u32::MAX))), tried.failures)
+            }
+            // The authority was never asked, or the clock was wrong then.
+            Ok(_) => (now, 0),
+            Err(_) => (now.plus(self.wait(0)), 0),
+        };
+        Next { soonest, failures, held: self.show_stored().await, is_told: false }
+    }
+
+    /// Shows the stored certificate, if it can be used. Returns it, if it has the name.
+    async fn show_stored(&self) -> Option<Held> {
+        // The next attempt reports faults of the folder.
+        let stored = self.folder.on_disk(|folder| Ok((folder.key()?, folder.chain()?))).await;
+        let (key, Some(chain)) = stored.ok()? else { return None };
+        match Pair::from_pem(chain.as_bytes(), key.serialize_pem().as_bytes()) {
+            Ok(pair) => {
+                // Even an expired one: it encrypts, and DANE ignores the date (RFC 7672 §3.1.1).
+                self.show(&pair);
+                if !pair.names(&self.name) {
+                    return None;
+                }
+                let suggestion = self.kept_suggestion(&pair).await;
+                Some(Held { by_rule: self.renewal(&pair), pair, suggestion })
+            }
+            Err(error) => {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    acme.name = %self.name,
+                    "cannot use the stored certificate: asking for a new one"
+                );
+                None
+            }
+        }
+    }
+
+    fn show(&self, pair: &Pair) {
+        let certificates = &self.authority.certificates;
+        match self.authority.settings.names.first() == Some(&self.name) {
+            true => certificates.show(pair.clone()),
+            false => certificates.others().show(&self.name, pair.clone()),
+        }
+    }
+
+    /// Notes the attempt; then obtains, stores and shows a certificate.
+    pub(super) async fn attempt(&self, next: &Next) -> Result<Held, AcmeError> {
+        let stored = self.stored_parts().await?;
+        let (key, failures) = (stored.key.serialize_pem(), next.failures);
+        // Noted first: an attempt that a restart cuts short counts as a failure.
+        self.note(failures.saturating_add(1), self.wait(failures)).await?;
+        // An order that never succeeds must not block others, whatever the authority says.
+        if failures >= ORDER_TRIES {
+            self.folder.on_disk(AcmeFolder::forget_order).await?;
+        }
+        let replaced = next.held.as_ref().filter(|_| failures < ORDER_TRIES);
+        let obtaining = self.obtain(stored, replaced.map(|held| &held.pair));
+        let obtaining = timeout(self.authority.rules.attempt.timeout(), obtaining);
+        let Issued { chain, account } = obtaining.await.map_err(|_| AcmeError::Late)??;
+        let pair = match Pair::from_pem(chain.as_bytes(), key.as_bytes()) {
+            Ok(pair) => pair,
+            Err(error) => {
+                // The order may be for a key that was removed.
+                self.folder.on_disk(AcmeFolder::forget_order).await?;
+                return Err(AcmeError::Unusable(error));
+            }
+        };
+        self.folder.on_disk(move |folder| folder.keep_chain(&chain)).await?;
+        self.show(&pair);
+        let by_rule = self.renewal(&pair);
+        // The clock is wrong; without this, the authority would be asked again and again.
+        if by_rule <= self.now() {
+            return Err(AcmeError::Clock { from: pair.from(), until: pair.until() });
+        }
+        let mut suggestion = self.suggestion(Ok(account), &pair, None).await;
+        // A new certificate that is to be renewed at once is a fault of the authority.
+        let is_ahead = |window: &Window| window.moment > self.now();
+        suggestion.window = suggestion.window.filter(is_ahead);
+        let held = Held { pair, by_rule, suggestion };
+        let (due, by) = held.renewal();
+        tracing::info!(
+            acme.name = %self.name,
+            acme.directory = %self.authority.settings.directory,
+            acme.renewal = %due,
+            acme.by = by,
+            tls.until = %held.pair.until(),
+            "new certificate by ACME"
+        );
+        Ok(held)
+    }
+
+    /// Returns when the part of the certificate's life in `renewal` of `acme.toml` is over.
+    pub(super) fn renewal(&self, pair: &Pair) -> Timestamp {
+        let life = u64::try_from(pair.until().millis().saturating_sub(pair.from().millis()));
+        let life = Duration::from_millis(life.unwrap_or(0));
+        let (rules, luck) = (&self.authority.rules.renewal, self.authority.jitter());
+        let early = life / 100 * rules.jitter_percent * u32::from(luck) / u32::from(u16::MAX);
+        pair.from().plus(life / 100 * rules.after_percent).minus(early)
+    }
+
+    /// Waits by the wall clock, which dates certificates, but no longer than it takes from now on,
+    /// in case that clock is set back.
+    pub(super) async fn until(&self, due: Timestamp) {
+        let clock = self.authority.clock();
+        let end = clock.steady_of(due);
+        let ahead = |due: Timestamp, now: Timestamp| due.millis().saturating_sub(now.millis());
+        while let Ok(left @ 1..) =
+            u64::try_from(ahead(due, clock.now()).min(ahead(end, clock.steady())))
+        {
+            let look = self.authority.rules.renewal.check();
+            sleep(Duration::from_millis(left).min(look)).await;
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.authority.clock().now()
+    }
+}
