@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::domain::{self, ServerFacts};
 use super::{Check, CheckSubject};
 use crate::app::tenancy::TenancyError;
-use crate::app::tls_reports::{TlsReportRecord, last_reports};
+use crate::app::tls_reports::{LOOK_BACK, TlsReportRecord};
 use crate::domain::clock::Clock;
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::AccountId;
@@ -22,6 +22,9 @@ use crate::verify::Authenticator;
 
 /// The port to which mail servers deliver (RFC 5321 §4.5.4.2).
 const MAIL: u16 = 25;
+
+/// Most reports of senders that are shown of a domain.
+const MOST_REPORTS: u32 = 20;
 
 /// How to read the certificate that SMTP clients are shown.
 pub type ShownCertificate = Arc<dyn Fn() -> Certificate + Send + Sync>;
@@ -94,7 +97,9 @@ impl DomainChecks {
 
     /// Returns the last reports of senders on a domain. Whoever asks may check it.
     pub async fn reports(&self, domain: &DomainName) -> Result<Vec<TlsReportRecord>, StoreError> {
-        last_reports(&self.store, domain, &self.clock).await
+        let since = self.clock.now().minus(LOOK_BACK);
+        let reports = self.store.tls_reports(domain, since, 0, MOST_REPORTS).await?;
+        Ok(reports.into_iter().map(TlsReportRecord::from).collect())
     }
 
     fn port(&self) -> Check {

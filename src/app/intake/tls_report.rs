@@ -81,8 +81,8 @@ impl Gateway {
         Ok(Some(Recipient::of_reports(address.clone(), path)))
     }
 
-    /// Settles an examined mail to the address for reports. The record of one that is
-    /// kept is durable before the reply.
+    /// Settles an examined mail to the address for reports. The record of one that is kept is durable
+    /// before the reply.
     pub(super) async fn take_report(
         &self,
         mail: Examined<'_>,

@@ -30,9 +30,6 @@ use crate::wire::{Date, Word};
 /// Media types of a report (RFC 8460 §6.4, §6.5).
 pub const MEDIA_TYPES: [&str; 2] = ["application/tlsrpt+gzip", "application/tlsrpt+json"];
 
-/// Reports that tables show of one domain.
-const SHOWN: u32 = 20;
-
 /// Days that doctor and console look back.
 pub const LOOK_BACK: Duration = Duration::from_secs(7 * 86_400);
 
@@ -100,8 +97,9 @@ pub struct TlsReports {
     address: ReportAddress,
     rules: TlsReportRules,
     patience: Duration,
-    /// For reports on their way, and for those that came whole.
+    /// For posted reports that are held in memory.
     coming: Arc<Semaphore>,
+    /// For reports that are read.
     places: Arc<Semaphore>,
     metrics: Metrics,
 }
@@ -137,7 +135,7 @@ impl TlsReports {
         self.rules.max_bytes
     }
 
-    /// Takes a place for a report that is posted, until it has come whole. Fails with `Busy`.
+    /// Takes a place for a report that is posted, until it is settled. Fails with `Busy`.
     pub fn place(&self) -> Result<OwnedSemaphorePermit, TlsReportError> {
         Arc::clone(&self.coming).try_acquire_owned().map_err(|_| TlsReportError::Busy)
     }
@@ -196,17 +194,6 @@ impl TlsReports {
             self.metrics.tls_sessions(way, Some(FailureType::Other), untold);
         }
     }
-}
-
-/// Returns the last reports on a domain, as the API shows them.
-pub async fn last_reports(
-    store: &Store,
-    domain: &DomainName,
-    clock: &Clock,
-) -> Result<Vec<TlsReportRecord>, StoreError> {
-    let since = clock.now().minus(LOOK_BACK);
-    let reports = store.tls_reports(domain, since, 0, SHOWN).await?;
-    Ok(reports.into_iter().map(TlsReportRecord::from).collect())
 }
 
 /// A sender's claim on the TLS that it met under one policy of a domain.

@@ -13,7 +13,6 @@ use icu_properties::props::{GeneralCategory, GeneralCategoryGroup};
 use serde::Deserialize;
 
 use super::{ReportFault, TlsReportError};
-use crate::domain::clock::Timestamp;
 use crate::domain::domain_name::DomainName;
 use crate::domain::instant;
 use crate::domain::tls_report::{
@@ -24,9 +23,10 @@ use crate::rules::TlsReportRules;
 /// How a file of gzip begins (RFC 1952 §2.3.1); JSON never does.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Longest name of a sender and reason of a failure, and id of a report: the first three are cut, the last is
-/// refused, as another report may begin alike. Octets; an index of PostgreSQL takes all that names a row.
+/// Longest name of a sender, host and reason of a failure, in octets: longer ones are cut.
 const LONGEST_TEXT: usize = 200;
+/// Longest id of a report, in octets. A longer one is refused, as another report may begin alike, and
+/// an index of PostgreSQL must take all that names a row.
 const LONGEST_ID: usize = 255;
 
 /// More sessions than any sender had: sums of thousands of reports still fit into a column.
@@ -123,10 +123,12 @@ fn checked(report: Report, rules: &TlsReportRules) -> Result<TlsReport, ReportFa
     }
     let at = |text: &str| instant::parse(text).ok_or(ReportFault::Time);
     let range = report.date_range;
-    let (begin, end): (Timestamp, Timestamp) =
-        (at(&range.start_datetime)?, at(&range.end_datetime)?);
-    if begin > end || report.policies.is_empty() {
-        return Err(if begin > end { ReportFault::Time } else { ReportFault::NoPolicy });
+    let (begin, end) = (at(&range.start_datetime)?, at(&range.end_datetime)?);
+    if begin > end {
+        return Err(ReportFault::Time);
+    }
+    if report.policies.is_empty() {
+        return Err(ReportFault::NoPolicy);
     }
     let policies = report.policies.into_iter().map(|policy| result(policy, rules.max_failures));
     let policies = policies.collect::<Result<_, _>>()?;

@@ -42,7 +42,8 @@ pub(in crate::http) async fn take(
     let admitted = http.limits.admit(None, from, Effect::Write, Instant::now());
     admitted.map_err(|refused| *refused.problem)?;
     check_type(&headers)?;
-    let coming = reports.place()?;
+    // Held until the report is settled, as its octets are.
+    let _place = reports.place()?;
     let (most, limits) = (reports.max_bytes(), &http.rules.limits);
     let bounds = BodyBounds { most, limits, expects: headers.contains_key(EXPECT) };
     // A report is never so large that it needs a place.
@@ -55,7 +56,6 @@ pub(in crate::http) async fn take(
         BodyError::CutShort => Problem::invalid("the report was cut short: send it again"),
         BodyError::NoPlace(problem) => problem,
     })?;
-    drop(coming);
     let kept = reports.take(HandedReport { octets: octets.into(), signed_by: None }).await?;
     let message = if kept { "report kept" } else { "report kept before" };
     Ok(success(message, json!({})))

@@ -11,9 +11,8 @@ use crate::http::typed::{Call, Problem, refused, successes};
 /// Checks the DNS of a mail domain
 ///
 /// The account has or claims the domain, or the Agent has an address in it. Looks at MX, addresses,
-/// PTR, the certificate, MTA-STS, TLSA, TLS-RPT with what senders reported in a week, and the port, and
-/// changes nothing. A key checks one domain at
-/// a time.
+/// PTR, the certificate, MTA-STS, TLSA, TLS-RPT with what senders reported in a week, and the port,
+/// and changes nothing. A key checks one domain at a time.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct CheckDomain {
     /// The domain.
