@@ -363,10 +363,11 @@ async fn apart_on(
 /// templates.
 fn spawn_background(audit: AuditLog, agents: Agents, erasures: Erasures, shutdown: &Shutdown) {
     let stop = shutdown.clone();
-    shutdown.spawn(async move {
+    // Boxed, as it is large: else each call on the way to the runtime has it on its stack.
+    shutdown.spawn(Box::pin(async move {
         let (erasing, migrating) = (erasures.run(stop.soft()), agents.migrate(stop.soft()));
         tokio::join!(audit.run(stop.soft()), erasing, migrating);
-    });
+    }));
 }
 
 /// The store, with separate connections for mail, requests, streams and heartbeats.

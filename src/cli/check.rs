@@ -153,7 +153,7 @@ impl Check {
                 record
             }
             RecordedGround::TlsReport(step) => {
-                tls_report::record(&case, &examination, step.clone(), &mint)
+                tls_report::record(&case, &examination, (**step).clone(), &mint)
             }
         };
         let mut shown = fields(&record)?;

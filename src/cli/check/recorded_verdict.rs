@@ -35,7 +35,7 @@ pub(super) enum RecordedGround {
     /// The policy of an Agent.
     Policy(Standing),
     /// The step of the report, as the mail came to the address for reports on TLS.
-    TlsReport(Step),
+    TlsReport(Box<Step>),
 }
 
 impl RecordedVerdict {
@@ -78,7 +78,7 @@ impl RecordedVerdict {
             Some((step, facts)) => {
                 let as_sent = text("recipient").unwrap_or_default();
                 let recipient = Recipient::of_reports(Address::parse(&facts.address)?, as_sent);
-                (RecordedGround::TlsReport(step.clone()), vec![recipient])
+                (RecordedGround::TlsReport(Box::new(step.clone())), vec![recipient])
             }
             None => {
                 let policy = evidence.policy().ok_or_else(|| missing("step policy"))?;
