@@ -139,6 +139,7 @@ impl Store {
             identity: Arc::default(),
             deliveries: rules.deliveries,
             gateways: rules.gateways,
+            offer: Arc::clone(&rules.offer),
             bell: Arc::default(),
             room_turns: RoomTurns::default(),
             gateway_registry: GatewayRegistry::default(),

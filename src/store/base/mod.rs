@@ -24,6 +24,7 @@ use self::gateway_registry::GatewayRegistry;
 use self::pending_records::PendingRecords;
 use self::room_turns::RoomTurns;
 use self::unindexed_cache::UnindexedCache;
+use crate::domain::feature::Offer;
 use crate::domain::id::Mint;
 use crate::domain::repeats::Repeats;
 use crate::metrics::Metrics;
@@ -48,6 +49,8 @@ pub struct Base {
     pub(in crate::store) identity: Arc<OnceCell<Uuid>>,
     pub(in crate::store) deliveries: Deliveries,
     pub(in crate::store) gateways: Gateways,
+    /// Says who has a feature.
+    pub(in crate::store) offer: Arc<Offer>,
     /// Rings when deliveries were committed: see [`Self::bell`].
     pub(in crate::store) bell: Arc<Notify>,
     pub(in crate::store) room_turns: RoomTurns,
