@@ -20,8 +20,8 @@ def handle(event):
     """Your part. An event may come twice: do nothing the second time that you see its id."""
     if event["data"].get("erased"):  # the message is gone, and so is its text
         return
-    print(event["from"], event["subject"], flush=True)
     text = event["data"]["message"]["message"]  # data, never instructions
+    print(event["from"], event["subject"], f"{len(text)} characters", flush=True)
 
 
 def keep(place):
@@ -40,20 +40,26 @@ def ask():
         return json.load(answer)
 
 
-while True:
-    try:
-        page = ask()
-    except urllib.error.HTTPError as error:
-        if error.code < 500 and error.code not in (408, 429):  # a mistake of ours: say so, and end
-            raise SystemExit(error.read().decode())
-        time.sleep(float(error.headers.get("Retry-After", "5")))
-        continue
-    except (OSError, http.client.HTTPException) as error:  # the server is away
-        print(error, flush=True)
-        time.sleep(5)
-        continue
-    for event in page["events"]:
-        handle(event)
-        keep(event["id"])
-    if page["next"]:  # further than the last event, where others were left out
-        keep(page["next"])
+def follow(handle):
+    """Hands over each event of a mail, for ever."""
+    while True:
+        try:
+            page = ask()
+        except urllib.error.HTTPError as error:
+            if error.code < 500 and error.code not in (408, 429):  # a mistake of ours: say so, and end
+                raise SystemExit(error.read().decode())
+            time.sleep(float(error.headers.get("Retry-After", "5")))
+            continue
+        except (OSError, http.client.HTTPException) as error:  # the server is away
+            print(error, flush=True)
+            time.sleep(5)
+            continue
+        for event in page["events"]:
+            handle(event)
+            keep(event["id"])
+        if page["next"]:  # further than the last event, where others were left out
+            keep(page["next"])
+
+
+if __name__ == "__main__":
+    follow(handle)

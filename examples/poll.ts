@@ -5,8 +5,10 @@
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 
-interface MailReceived {
+export interface MailReceived {
   id: string;
+  event: string;
+  messageUuid: string;
   from: string;
   subject: string | null;
   /** Without a message where it was erased. */
@@ -51,7 +53,8 @@ async function ask(): Promise<Page> {
   return { events: [], next: null };
 }
 
-async function main(): Promise<void> {
+/** Hands over each event of a mail, for ever. */
+export async function follow(handle: (event: MailReceived) => unknown): Promise<never> {
   for (;;) {
     let page: Page;
     try {
@@ -63,14 +66,16 @@ async function main(): Promise<void> {
       continue;
     }
     for (const event of page.events) {
-      handle(event);
+      await handle(event);
       keep(event.id);
     }
     if (page.next) keep(page.next); // further than the last event, where others were left out
   }
 }
 
-main().catch((error) => {
-  console.error(error);
-  process.exitCode = 1;
-});
+if (require.main === module) {
+  follow(handle).catch((error) => {
+    console.error(error);
+    process.exitCode = 1;
+  });
+}

@@ -12,15 +12,21 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from standardwebhooks import Webhook, WebhookVerificationError
 
-HOOK = Webhook(os.environ["SECRET"])
 waiting = queue.Queue()
 
 
+def handle(event):
+    """Your part."""
+    print(event["event"], event.get("from"), event.get("subject"), flush=True)
+
+
 class Receiver(BaseHTTPRequestHandler):
+    hook = Webhook(os.environ["SECRET"])
+
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         try:
-            HOOK.verify(body, dict(self.headers))  # the body as received, before it is read
+            self.hook.verify(body, dict(self.headers))  # the body as received, before it is read
         except WebhookVerificationError:
             self.answer(401)
             return
@@ -35,16 +41,18 @@ class Receiver(BaseHTTPRequestHandler):
         pass
 
 
-def work():
+def serve(handle):
+    """Hands over each event once, for ever."""
+    server = ThreadingHTTPServer(("127.0.0.1", int(os.environ.get("PORT", "8000"))), Receiver)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    print(f"listening on http://127.0.0.1:{server.server_port}/", flush=True)
     seen = set()  # a real application keeps these ids with its data
     while True:
         event = waiting.get()
         if event["id"] not in seen:
             seen.add(event["id"])
-            print(event["event"], event.get("from"), event.get("subject"), flush=True)
+            handle(event)
 
 
-server = ThreadingHTTPServer(("127.0.0.1", int(os.environ.get("PORT", "8000"))), Receiver)
-threading.Thread(target=work, daemon=True).start()
-print(f"listening on http://127.0.0.1:{server.server_port}/", flush=True)
-server.serve_forever()
+if __name__ == "__main__":
+    serve(handle)

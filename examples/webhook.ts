@@ -8,16 +8,14 @@ import type { IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Webhook } from "standardwebhooks";
 
-interface Event {
-  id: string;
-  event: string;
-  from?: string;
-  subject?: string | null;
-}
+import type { MailReceived } from "./poll";
 
-const hook = new Webhook(process.env.SECRET ?? "");
 const LARGEST = 1 << 20;
-const seen = new Set<string>(); // a real application keeps these ids with its data
+
+/** Your part. */
+function handle(event: MailReceived): void {
+  console.log(event.event, event.from, event.subject);
+}
 
 /** The whole body, if it is no larger than an event. */
 async function bodyOf(request: IncomingMessage): Promise<string> {
@@ -31,26 +29,29 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
   return Buffer.concat(parts).toString("utf8");
 }
 
-function work(event: Event): void {
-  if (seen.has(event.id)) return;
-  seen.add(event.id);
-  console.log(event.event, event.from, event.subject);
+/** Hands over each event once, for ever. */
+export function serve(handle: (event: MailReceived) => unknown): void {
+  const hook = new Webhook(process.env.SECRET ?? "");
+  const seen = new Set<string>(); // a real application keeps these ids with its data
+  let working: Promise<unknown> = Promise.resolve();
+  const server = createServer(async (request, response) => {
+    let event: MailReceived;
+    try {
+      const body = await bodyOf(request); // as received, before it is read
+      event = hook.verify(body, request.headers as Record<string, string>) as MailReceived;
+    } catch {
+      response.writeHead(401).end();
+      return;
+    }
+    response.writeHead(204).end(); // answer fast, work afterwards
+    if (seen.has(event.id)) return;
+    seen.add(event.id); // a real application has written it to its database before
+    working = working.then(() => handle(event)).catch(console.error);
+  });
+  server.listen(Number(process.env.PORT ?? 8000), "127.0.0.1", () => {
+    const { port } = server.address() as AddressInfo;
+    console.log(`listening on http://127.0.0.1:${port}/`);
+  });
 }
 
-const server = createServer(async (request, response) => {
-  let event: Event;
-  try {
-    const body = await bodyOf(request); // as received, before it is read
-    event = hook.verify(body, request.headers as Record<string, string>) as Event;
-  } catch {
-    response.writeHead(401).end();
-    return;
-  }
-  response.writeHead(204).end(); // answer fast, work afterwards
-  setImmediate(work, event); // a real application has written it to its database before
-});
-
-server.listen(Number(process.env.PORT ?? 8000), "127.0.0.1", () => {
-  const { port } = server.address() as AddressInfo;
-  console.log(`listening on http://127.0.0.1:${port}/`);
-});
+if (require.main === module) serve(handle);

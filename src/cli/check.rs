@@ -183,6 +183,7 @@ impl Check {
             let standing = Standing {
                 answers: true,
                 active: true,
+                takes_mail: true,
                 mode: Mode::Open,
                 policy_version: 0,
                 listed: false,

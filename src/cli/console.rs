@@ -50,7 +50,7 @@ impl ConsoleArgs {
         };
         let (store, rules, mint) = (global.open().await?, global.rules()?, run::system_mint());
         let access_rules = Arc::new(rules.access);
-        let access = Access::new(store.clone(), mint.clone(), &access_rules, Arc::new(rules.apps));
+        let access = Access::new(store.clone(), mint.clone(), &access_rules, &rules.apps);
         let account = account.id(&Tenancy::new(store, mint, access_rules)).await?;
         let ConsoleLink { secret, expires_at, key, session } =
             access.link(account, minutes, &Actor::OPERATOR).await?;

@@ -83,8 +83,12 @@ impl Lineage {
     }
 }
 
-/// Further fields of an account, by their names in the API. They decide nothing here. Secrets are
-/// masked before this map is made.
+/// The field among the details that names an account's plan: the one that decides something
+/// (`domain::feature::Offer`).
+pub const PLAN: &str = "productPlanId";
+
+/// Further fields of an account, by their names in the API. Secrets are masked before this map is
+/// made.
 pub type Details = Map<String, Value>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,6 +106,13 @@ pub struct Account {
     /// The account's name in the customer's own system; unique among the children of one parent.
     pub external_id: Option<String>,
     pub details: Details,
+}
+
+impl Account {
+    /// The name of the account's plan, whether the rules know it or not.
+    pub fn plan(&self) -> Option<&str> {
+        self.details.get(PLAN).and_then(Value::as_str)
+    }
 }
 
 /// Applies `changes` to `details`. A null removes the field. An object changes the fields that it

@@ -61,6 +61,7 @@ impl Draft {
         let Some(sender) = sender.filter(|_| by_policy || behind) else { return was };
         let refused = decide(Facts {
             recipient_active: true,
+            takes_mail: true,
             looping: false,
             proof: Proof::Authenticated,
             mode: self.mode(mode),

@@ -71,6 +71,8 @@ pub enum Proof {
 pub struct Facts {
     /// The Agent and all its ancestors are active.
     pub recipient_active: bool,
+    /// The Agent has the feature `inboundEmail`.
+    pub takes_mail: bool,
     /// The message has already reached this address, or has passed too many servers.
     pub looping: bool,
     pub proof: Proof,
@@ -86,6 +88,9 @@ pub struct Facts {
 pub const fn decide(facts: Facts) -> Option<Reason> {
     if !facts.recipient_active {
         return Some(Reason::InactiveRecipient);
+    }
+    if !facts.takes_mail {
+        return Some(Reason::InboundEmailOff);
     }
     if facts.looping {
         return Some(Reason::LoopDetected);

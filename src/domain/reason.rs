@@ -87,6 +87,9 @@ reasons! {
     InactiveRecipient = "inactive_recipient", Recipient, 550 "5.2.1" "the recipient is not active",
         "The Agent, or an account above it, is inactive.",
         "Activate the account.";
+    InboundEmailOff = "inbound_email_off", Recipient, 550 "5.2.1" "mail is switched off for the recipient",
+        "The Agent, or an account above it, does not have the feature inboundEmail.",
+        "Give the account the feature (POST /features/assign), or a plan that has it.";
     OneAgentPerTransaction = "one_agent_per_transaction", Recipient, 452 "4.5.3" "send this recipient in another transaction",
         "The recipients have policies of their own, so each needs a transaction of its own.",
         "Nothing to do: the sending server sends the others in a transaction of their own.";

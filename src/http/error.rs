@@ -67,7 +67,7 @@ codes! {
     Forbidden = "forbidden", FORBIDDEN, "Not allowed",
         "The target is outside the reach of the key, whether it exists or not.";
     FeatureRequired = "feature_required", FORBIDDEN, "A feature is missing",
-        "The target does not have the feature that this needs.";
+        "The target does not have the feature that this needs, or the account of the key the feature api.";
     NotFound = "not_found", NOT_FOUND, "Not found",
         "Nothing of this kind and name is in the target's scope.";
     MethodNotAllowed = "method_not_allowed", METHOD_NOT_ALLOWED, "Method not allowed",

@@ -81,7 +81,7 @@ impl From<Denied> for Problem {
             | Denied::Restricted
             | Denied::OwnFeatures
             | Denied::Outlives(_) => Self::new(Code::Forbidden, error.to_string()),
-            Denied::NoFeature(_) | Denied::NotHeld(_) => {
+            Denied::NoFeature(_) | Denied::NotHeld(_) | Denied::NoApi => {
                 Self::new(Code::FeatureRequired, error.to_string())
             }
             Denied::WrongTarget(_) => Self::invalid(error.to_string()),

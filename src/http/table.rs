@@ -8,7 +8,7 @@ use crate::app::access::identity::Level;
 use crate::app::access::need::{Need, TargetType};
 use crate::domain::account::AccountType;
 use crate::domain::feature::Feature;
-use crate::http::error::Code::{Conflict, FeatureRequired, NotFound, RangeNotSatisfiable};
+use crate::http::error::Code::{Conflict, NotFound, RangeNotSatisfiable};
 use crate::http::operation::Operation;
 use crate::http::request::target::{ACCOUNT, ORGANIZATION, PARTNER, RESELLER};
 use crate::http::routes::{
@@ -89,6 +89,9 @@ const OPERATE: Need = Need::read(TargetType::Level(AccountType::Partner))
     .administrators()
     .at_least(Level::PartnerAdmin);
 
+/// Mail needs the feature to be set up, and to be taken in; not to be read, shown or stopped.
+const WRITE_MAIL: Need = WRITE_AGENT.with(Feature::InboundEmail);
+
 /// Apps and integrations need the feature to be set up, but not to be read or removed.
 const WRITE_APPS: Need = WRITE_OWN.with(Feature::Apps);
 const WRITE_AGENTS_APPS: Need = WRITE_AGENT.with(Feature::Apps);
@@ -151,16 +154,16 @@ pub static OPERATIONS: &[Operation] = &[
         erasure::contact),
     operation!(Messaging: receiveMessage = Post "/agent/receiveMessage", WRITE_OWN.once(), receive_message::receive).fails(&[Conflict]),
     operation!(InboundEmail: getInboundPolicy = Get "/email/inboundPolicy", READ_AGENT, inbound_policy::show),
-    operation!(InboundEmail: setInboundPolicy = Put "/email/inboundPolicy", WRITE_AGENT, inbound_policy::set),
+    operation!(InboundEmail: setInboundPolicy = Put "/email/inboundPolicy", WRITE_MAIL, inbound_policy::set),
     operation!(InboundEmail: previewInboundPolicy = Post "/email/inboundPolicy/preview", READ_AGENT, policy_preview::preview),
     operation!(InboundEmail: listSenders = Get "/email/inboundWhitelist", READ_AGENT, inbound_whitelist::list),
-    operation!(InboundEmail: addSenders = Post "/email/inboundWhitelist", WRITE_AGENT.once(), inbound_whitelist::add).fails(&[Conflict]),
+    operation!(InboundEmail: addSenders = Post "/email/inboundWhitelist", WRITE_MAIL.once(), inbound_whitelist::add).fails(&[Conflict]),
     operation!(InboundEmail: removeSenders = Delete "/email/inboundWhitelist", WRITE_AGENT, inbound_whitelist::remove),
     operation!(InboundEmail: listAddresses = Get "/email/addresses", READ_AGENT, addresses::list),
-    operation!(InboundEmail: addAddress = Post "/email/addresses", WRITE_AGENT.once(), addresses::add).fails(&[Conflict]),
+    operation!(InboundEmail: addAddress = Post "/email/addresses", WRITE_MAIL.once(), addresses::add).fails(&[Conflict]),
     operation!(InboundEmail: removeAddress = Delete "/email/addresses", WRITE_AGENT, addresses::remove).fails(&[NotFound]),
     operation!(InboundEmail: listDomains = Get "/domains", READ_PARENT, domains::list),
-    operation!(InboundEmail: claimDomain = Post "/domain", WRITE_PARENT.once(), domains::claim).fails(&[Conflict]),
+    operation!(InboundEmail: claimDomain = Post "/domain", WRITE_PARENT.once().with(Feature::InboundEmail), domains::claim).fails(&[Conflict]),
     operation!(InboundEmail: checkDomain = Get "/domain/check", READ_OWN.administrators(), domain_check::check)
         .fails(&[NotFound]),
     operation!(InboundEmail: removeDomain = Delete "/domain", WRITE_PARENT, domains::remove).fails(&[NotFound, Conflict]),
@@ -208,8 +211,9 @@ pub static OPERATIONS: &[Operation] = &[
     // Templates: a reseller's or a partner's, applied to Agents below.
     operation!(AgentTemplates: createTemplate = Post "/templates/createTemplate", WRITE_TEMPLATES.once().with(Feature::Templates),
         templates::create).target(RESELLER).fails(&[Conflict]),
-    operation!(AgentTemplates: listTemplates = Get "/templates", READ_OWN, templates::list),
-    operation!(AgentTemplates: getTemplate = Get "/templates/{templateId}", READ_OWN, templates::show).fails(&[NotFound]),
+    operation!(AgentTemplates: listTemplates = Get "/templates", READ_OWN, templates::list).target(RESELLER),
+    operation!(AgentTemplates: getTemplate = Get "/templates/{templateId}", READ_OWN, templates::show)
+        .target(RESELLER).fails(&[NotFound]),
     operation!(AgentTemplates: updateTemplate = Post "/templates/{templateId}", WRITE_TEMPLATES.once().with(Feature::Templates),
         templates::update).target(RESELLER).fails(&[NotFound, Conflict]),
     operation!(AgentTemplates: deleteTemplate = Delete "/templates/{templateId}", WRITE_TEMPLATES, templates::remove)
@@ -230,7 +234,7 @@ pub static OPERATIONS: &[Operation] = &[
         .fails(&[Conflict]),
     operation!(System: getSystem = Get "/system", OPERATE, system::show),
     operation!(Features: listFeatures = Get "/features", READ_OWN, features::list),
-    operation!(Features: assignFeatures = Post "/features/assign", ASSIGN, features::assign).fails(&[FeatureRequired]),
+    operation!(Features: assignFeatures = Post "/features/assign", ASSIGN, features::assign),
     // Computer Agents: the target stands in the path.
     operation!(ComputerAgents: listComputers = Get "/computer/accounts", READ, computers::list),
     operation!(ComputerAgents: getComputer = Get "/computer/accounts/{targetAccountId}", READ_AGENT, computers::show),

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::RulesError;
 use crate::domain::app::{AppRef, is_name};
-use crate::domain::feature::Feature;
+use crate::domain::feature::{Feature, Offer};
 use crate::domain::words::Words;
 
 /// In bytes; bounds each list.
@@ -18,6 +18,8 @@ const LONGEST_NAME: usize = 64;
 pub struct AppRules {
     pub limits: AppLimits,
     features: Features,
+    #[serde(default)]
+    plans: BTreeMap<String, Plan>,
     apps: BTreeMap<String, BTreeMap<String, App>>,
 }
 
@@ -35,8 +37,11 @@ pub struct AppLimits {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Features {
+    api: FeatureRule,
     apps: FeatureRule,
     computer: FeatureRule,
+    #[serde(rename = "inboundEmail")]
+    inbound_email: FeatureRule,
     relays: FeatureRule,
     templates: FeatureRule,
 }
@@ -48,6 +53,13 @@ pub struct FeatureRule {
     pub title: String,
     pub description: String,
     pub default: bool,
+}
+
+/// A plan that decides.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Plan {
+    features: Vec<String>,
 }
 
 /// One version of an app.
@@ -141,11 +153,23 @@ impl AppRules {
 
     pub const fn feature(&self, feature: Feature) -> &FeatureRule {
         match feature {
+            Feature::Api => &self.features.api,
             Feature::Apps => &self.features.apps,
             Feature::Computer => &self.features.computer,
+            Feature::InboundEmail => &self.features.inbound_email,
             Feature::Relays => &self.features.relays,
             Feature::Templates => &self.features.templates,
         }
+    }
+
+    /// Says which features accounts have to which nothing was assigned.
+    pub fn offer(&self) -> Offer {
+        let on = Feature::ALL.iter().copied().filter(|feature| self.feature(*feature).default);
+        let plan = |(name, plan): (&String, &Plan)| {
+            let features = plan.features.iter().filter_map(|name| name.parse().ok());
+            (name.clone(), features.collect())
+        };
+        Offer { defaults: on.collect(), plans: self.plans.iter().map(plan).collect() }
     }
 
     pub(super) fn validate(&self) -> Result<(), RulesError> {
@@ -160,6 +184,9 @@ impl AppRules {
             let rule = self.feature(*feature);
             said(&format!("features.{feature}.title"), &rule.title)?;
             said(&format!("features.{feature}.description"), &rule.description)?;
+        }
+        for (name, plan) in &self.plans {
+            are_features(&format!("plans.{name}.features"), &plan.features)?;
         }
         for (id, versions) in &self.apps {
             for (version, app) in versions {
@@ -187,10 +214,7 @@ impl AppRules {
                 return Err(wrong(&key, &format!("{wanted} requires {id} in its turn")));
             }
         }
-        for feature in &app.requires_features {
-            let known = feature.parse::<Feature>();
-            known.map_err(|why| wrong(&format!("{key}.requires_features"), &why.to_string()))?;
-        }
+        are_features(&format!("{key}.requires_features"), &app.requires_features)?;
         let mut settings = app.settings.iter();
         settings.try_for_each(|(name, one)| one.check(&format!("{key}.settings.{name}"), name))
     }
@@ -229,6 +253,11 @@ impl Setting {
         }
         Ok(())
     }
+}
+
+fn are_features(key: &str, names: &[String]) -> Result<(), RulesError> {
+    let unknown = names.iter().find_map(|name| name.parse::<Feature>().err());
+    unknown.map_or(Ok(()), |why| Err(wrong(key, &why.to_string())))
 }
 
 fn said(key: &str, text: &str) -> Result<(), RulesError> {

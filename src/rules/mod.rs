@@ -147,6 +147,7 @@ impl Rules {
         rules.store.deliveries.lease = rules.webhooks.dispatcher.lease();
         rules.store.deliveries.longest_wait = seconds(rules.webhooks.retries.longest_seconds());
         rules.validate()?;
+        rules.store.offer = rules.apps.offer().into();
         Ok(rules)
     }
 }

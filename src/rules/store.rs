@@ -1,12 +1,14 @@
 //! `policies/store.toml`: groups of commits, deliveries, connections, the blob store. The file
 //! explains each number.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
 
 use super::RulesError;
 use crate::domain::breaker::Breaker;
+use crate::domain::feature::Offer;
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -16,6 +18,9 @@ pub struct StoreRules {
     pub gateways: Gateways,
     pub connections: Connections,
     pub objects: Objects,
+    /// From `apps.toml`.
+    #[serde(skip)]
+    pub offer: Arc<Offer>,
 }
 
 /// Bounds on one transaction that writes a group of commits.

@@ -78,7 +78,7 @@ pub(super) fn use_cases(
         system,
         domain_checks,
     } = shared;
-    let access = Access::new(store.clone(), mint.clone(), &rules, Arc::clone(&apps));
+    let access = Access::new(store.clone(), mint.clone(), &rules, &apps);
     UseCases {
         followers: access.for_followers(stores.streams.clone()),
         access,

@@ -139,6 +139,7 @@ impl Store {
             identity: Arc::default(),
             deliveries: rules.deliveries,
             gateways: rules.gateways,
+            offer: Arc::clone(&rules.offer),
             bell: Arc::default(),
             room_turns: RoomTurns::default(),
             gateway_registry: GatewayRegistry::default(),
@@ -252,7 +253,7 @@ pub async fn restore(
 mod tests {
     use super::*;
     use crate::domain::clock::{Clock, Timestamp};
-    use crate::store::engine::database::Flush;
+    use crate::store::engine::writer::Flush;
 
     async fn store_in(folder: &Path) -> Store {
         let clock = Clock::new(|| Timestamp::from_millis(1));

@@ -1,7 +1,6 @@
 //! The command line as people type it: what is shared by all commands, and how accounts are named.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use gatepost::app::access::{Access, Denied};
 use gatepost::domain::console_session::Browser;
@@ -156,7 +155,7 @@ async fn a_link_to_the_console_is_made_while_the_store_is_open() {
 /// Opens a ticket as a gateway does; another one comes too late.
 async fn opens_once(store: &Store, ticket: &str) {
     let Rules { access, apps, .. } = Rules::defaults().unwrap();
-    let access = Access::new(store.clone(), run::system_mint(), &access, Arc::new(apps));
+    let access = Access::new(store.clone(), run::system_mint(), &access, &apps);
     let signed_in = access.open_link(ticket, Browser::default()).await.unwrap();
     assert_eq!(signed_in.caller.account.id.get(), 4);
     let again = access.open_link(ticket, Browser::default()).await;

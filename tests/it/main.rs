@@ -67,6 +67,7 @@ mod originals;
 mod originals_backup;
 mod package;
 mod people;
+mod plans;
 mod policy;
 mod preview;
 mod rates;

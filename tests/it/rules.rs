@@ -32,6 +32,8 @@ struct Decision {
     #[serde(default = "yes")]
     active: bool,
     #[serde(default = "yes")]
+    takes_mail: bool,
+    #[serde(default = "yes")]
     answers: bool,
     #[serde(default)]
     looping: bool,
@@ -113,6 +115,7 @@ fn decisions_are_as_their_cases_say() {
         let standing = Standing {
             answers: case.answers,
             active: case.active,
+            takes_mail: case.takes_mail,
             mode: case.mode.parse::<Mode>().unwrap(),
             policy_version: 1,
             listed: case.listed,

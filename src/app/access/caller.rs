@@ -19,6 +19,8 @@ pub struct Caller {
     pub account: Account,
     pub member: Option<Member>,
     pub level: Level,
+    /// The account has the feature `api`.
+    pub has_api: bool,
 }
 
 impl Caller {

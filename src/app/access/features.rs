@@ -2,17 +2,14 @@
 
 use super::{Access, Caller, Denied, Target};
 use crate::domain::account::Account;
-use crate::domain::feature::{self, Feature, Held};
+use crate::domain::feature::{Feature, Held};
 use crate::store::StoreError;
 
 impl Access {
     /// Returns the state of every feature for this account; one statement.
     pub async fn features(&self, account: &Account) -> Result<Vec<Held>, StoreError> {
-        let grants = self.store.feature_grants(&account.lineage).await?;
-        let held = |feature: &Feature| {
-            let default = self.apps.feature(*feature).default;
-            feature::held(*feature, &account.lineage, &grants, default)
-        };
+        let assigned = self.store.assigned_features(&account.lineage).await?;
+        let held = |feature: &Feature| self.offer.held(*feature, &account.lineage, &assigned);
         Ok(Feature::ALL.iter().map(held).collect())
     }
 

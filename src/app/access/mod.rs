@@ -22,7 +22,7 @@ pub use sessions::{ConsoleLink, LinkError, SignedIn, Visitor, csrf, csrf_matches
 
 use crate::domain::account::{Account, AccountType};
 use crate::domain::clock::{Clock, Timestamp};
-use crate::domain::feature::Feature;
+use crate::domain::feature::{Feature, Offer};
 use crate::domain::id::{AccountId, MessageId, Mint};
 use crate::domain::scope::Scope;
 use crate::rules::{AccessRules, AppRules, ConsoleRules};
@@ -65,6 +65,13 @@ pub enum Denied {
         .0.as_str()
     )]
     NoFeature(Feature),
+    /// The caller's own account lacks the feature `api`: its keys open nothing.
+    #[error(
+        "the account of this key does not have the feature \"api\", so its keys open nothing: an \
+         account above it can assign the feature with POST /features/assign, or give the account a \
+         plan that has it"
+    )]
+    NoApi,
     #[error(
         "an account cannot assign features to itself: ask an account above it, such as its partner \
          or reseller"
@@ -86,8 +93,8 @@ pub struct Access {
     console: ConsoleRules,
     /// Most keys in force of one owner.
     max_keys: u64,
-    /// The rules that say which features accounts have by default.
-    apps: Arc<AppRules>,
+    /// Says which features accounts have to which nothing was assigned.
+    offer: Arc<Offer>,
     /// Whether look-ups share one statement with other callers that ask at the same time.
     shares_reads: bool,
 }
@@ -95,7 +102,7 @@ pub struct Access {
 impl Access {
     /// Uses the clock of `mint` for the expiry of keys, and `rules` for how often the use of a key
     /// is noted, and how long console sessions last.
-    pub fn new(store: Store, mint: Mint, rules: &AccessRules, apps: Arc<AppRules>) -> Self {
+    pub fn new(store: Store, mint: Mint, rules: &AccessRules, apps: &AppRules) -> Self {
         Self {
             usage: Usage::new(store.clone(), rules.keys.last_used()),
             clock: mint.clock().clone(),
@@ -104,7 +111,7 @@ impl Access {
             shares_reads: false,
             store,
             mint,
-            apps,
+            offer: apps.offer().into(),
         }
     }
 
@@ -129,13 +136,14 @@ impl Access {
 
     /// Returns the caller behind a key that is valid but for its expiry, and notes its use.
     fn caller_of(&self, holder: KeyHolder, now: Timestamp) -> Result<Caller, Denied> {
-        let KeyHolder { key, account, member } = holder;
+        let KeyHolder { key, account, member, has_api } = holder;
         if key.is_expired(now) {
             return Err(Denied::NoKey);
         }
         self.usage.seen(&key, now);
         let level = identity::level(&identity_of(&account, member.as_ref()));
-        Ok(Caller { key, account, member, level: level.ok_or(Denied::OutOfScope)? })
+        let level = level.ok_or(Denied::OutOfScope)?;
+        Ok(Caller { key, account, member, level, has_api })
     }
 
     /// Returns the rows that the holder of a signed link to this message may read: the rows of the
@@ -161,6 +169,9 @@ impl Access {
         requested: Option<AccountId>,
         need: Need,
     ) -> Result<Target, Denied> {
+        if !caller.has_api {
+            return Err(Denied::NoApi);
+        }
         if let Some(own) = own_membership(caller, requested, need) {
             return Ok(own);
         }

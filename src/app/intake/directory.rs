@@ -148,6 +148,7 @@ mod tests {
             agent,
             by,
             active: true,
+            takes_mail: true,
             mode: Mode::Open,
             relayed: false,
         });

@@ -48,6 +48,7 @@ pub fn judge(
     }
     decide(Facts {
         recipient_active: standing.active,
+        takes_mail: standing.takes_mail,
         looping: examination.looping || visit.is_some_and(|visit| visit.is_return),
         proof: examination.proof,
         mode: standing.mode,
@@ -253,7 +254,10 @@ fn explains(reason: Option<Reason>) -> bool {
     !matches!(
         reason,
         None | Some(
-            Reason::SenderNotAllowed | Reason::InactiveRecipient | Reason::UnknownRecipient
+            Reason::SenderNotAllowed
+                | Reason::InactiveRecipient
+                | Reason::InboundEmailOff
+                | Reason::UnknownRecipient
         )
     )
 }
@@ -299,6 +303,7 @@ fn evidence(
         policy_version: standing.policy_version,
         recipient_active: standing.active,
         recipient_answers: standing.answers,
+        recipient_takes_mail: standing.takes_mail,
     });
     evidence.push(step(facts, result, detail, began));
     evidence

@@ -257,6 +257,8 @@ impl Preview {
             None => Standing {
                 answers: true,
                 active: agent.active,
+                // Without a sender the message is refused, whatever the Agent takes.
+                takes_mail: true,
                 mode: self.mode(agent).await?,
                 policy_version: 0,
                 listed: false,

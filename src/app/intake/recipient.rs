@@ -48,7 +48,8 @@ impl Gateway {
     ) -> Result<Recipient, IntakeReply> {
         let listing = found.listing;
         let reason = match (listing.answering, found.address) {
-            (Some(AnsweringAgent { agent, active: true, mode, relayed, .. }), Some(address)) => {
+            (Some(answering), Some(address)) if answering.active && answering.takes_mail => {
+                let AnsweringAgent { agent, mode, relayed, .. } = answering;
                 // An application may decide differently for each recipient (contract §2); it is not
                 // asked about mail that a provider posted (contract §6).
                 let is_asked = relayed && !posted;
@@ -58,6 +59,7 @@ impl Gateway {
                 let agent = Some(agent);
                 return Ok(Recipient { agent, address, tag: found.tag, as_sent, shares });
             }
+            (Some(AnsweringAgent { active: true, .. }), Some(_)) => Reason::InboundEmailOff,
             (Some(_), Some(_)) => Reason::InactiveRecipient,
             _ => Reason::UnknownRecipient,
         };

@@ -1,5 +1,5 @@
-//! Details of an account that v2 clients send beside its name. They decide nothing here: they are
-//! checked, stored and shown. One table has the type of each field.
+//! Details of an account that v2 clients send beside its name. They are checked,
+//! stored and shown; only the plan decides something. One table has the type of each field.
 //!
 //! Secrets among them (credentials of providers, keys of apps) are not stored:
 //! [`MASK`](crate::domain::secret::MASK) stands in their place.
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::masking::{masked, without_secrets};
-use crate::domain::account::Details;
+use crate::domain::account::{Details, PLAN};
 use crate::domain::address::{Address, AddressError};
 use crate::wire::{mark, schema_of};
 
@@ -64,7 +64,12 @@ const FIELDS: &[Field] = &[
     field("image", Kind::Text, "A picture, by its URL."),
     field("businessName", Kind::Text, "The name of the business."),
     field("businessAddress", Kind::Text, "The address of the business."),
-    field("productPlanId", Kind::Text, "The plan of the account."),
+    field(
+        PLAN,
+        Kind::Text,
+        "The plan of the account; it decides which features the account has if policies/apps.toml \
+         names it.",
+    ),
     field("offeredProductPlanId", Kind::Text, "The plan offered to the account."),
     field("externalBillingId", Kind::Text, "The id of the account in your billing."),
     field("smsBrandId", Kind::Text, "The brand for SMS."),

@@ -150,6 +150,7 @@ fn standing(policy: &Policy) -> Result<Standing, Failure> {
     Ok(Standing {
         answers: policy.recipient_answers,
         active: policy.recipient_active,
+        takes_mail: policy.recipient_takes_mail,
         mode: policy.mode.parse()?,
         policy_version: policy.policy_version,
         listed: policy.listed,

@@ -15,6 +15,8 @@ pub struct Policy {
     pub recipient_active: bool,
     #[serde(default = "yes")]
     pub recipient_answers: bool,
+    #[serde(default = "yes")]
+    pub recipient_takes_mail: bool,
 }
 
 const fn yes() -> bool {

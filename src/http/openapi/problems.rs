@@ -15,6 +15,7 @@ pub(super) const ANY: &[Code] = &[
     Code::InvalidRequest,
     Code::Unauthorized,
     Code::Forbidden,
+    Code::FeatureRequired,
     Code::RequestTimeout,
     Code::PayloadTooLarge,
     Code::RateLimited,
@@ -35,7 +36,6 @@ pub(in crate::http) fn codes(operation: &Operation) -> Vec<Code> {
     add(operation.form.body != BodyRule::None, Code::UnsupportedMediaType);
     add(operation.path.contains('{'), Code::NotFound);
     add(operation.need.once, Code::Conflict);
-    add(operation.need.feature.is_some(), Code::FeatureRequired);
     add(operation.linked.is_some(), Code::LinkExpired);
     for code in operation.fails {
         add(true, *code);

@@ -25,7 +25,7 @@ pub struct FeatureState {
     enabled: bool,
     /// The value assigned to the account itself; null for none.
     granted: Option<bool>,
-    /// The value for accounts without an assigned one.
+    /// The value without an assigned one: by the plan of the account, if the server knows it.
     default: bool,
     /// Whether the parent of the account has it; if not, the account does not have it, either.
     held_above: bool,
@@ -73,6 +73,8 @@ successes! {
     Listed {
         /// The account.
         account_id: Number,
+        /// The plan of the account, its productPlanId; null for none.
+        plan: Option<String>,
         /// All features.
         features: Vec<FeatureState>,
     } = OK "features found";
@@ -99,9 +101,14 @@ async fn list_all(call: &Call) -> Result<Listed, Problem> {
             description: rule.description.clone(),
             enabled: one.enabled,
             granted: one.granted,
-            default: rule.default,
+            default: one.default,
             held_above: one.above,
         }
     };
-    Ok(Listed { account_id: call.account().id.into(), features: held.iter().map(shape).collect() })
+    let account = call.account();
+    Ok(Listed {
+        account_id: account.id.into(),
+        plan: account.plan().map(str::to_owned),
+        features: held.iter().map(shape).collect(),
+    })
 }

@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::domain::member::Role;
+use crate::http::table::OPERATIONS;
+use crate::http::tests::table::filled;
 use crate::http::tests::{House, NOBODY, Reply};
 
 async fn assign(house: &House, caller: &str, target: &str, features: Value) -> Reply {
@@ -27,12 +29,12 @@ async fn what_is_taken_away_above_is_taken_away_below_and_comes_back() {
     let house = House::new().await;
     let accounts = ["partner", "reseller1", "org1", "agent1", "org2"];
     for who in accounts {
-        for feature in ["apps", "computer", "relays", "templates"] {
+        for feature in ["api", "apps", "computer", "inboundEmail", "relays", "templates"] {
             assert_eq!(standing(&house, who, feature).await, (true, Value::Null, true), "{who}");
         }
     }
     let answer = assign(&house, "partner", "reseller1", json!({ "relays": false })).await;
-    assert_eq!(answer.success(200)["features"][2]["enabled"], false);
+    assert_eq!(answer.success(200)["features"][4]["enabled"], false);
     let none = Value::Null;
     for (who, expected) in [
         ("partner", (true, none.clone(), true)),
@@ -92,7 +94,7 @@ async fn only_those_above_assign_and_only_what_they_have() {
         (json!({ "relays": 1 }), "/features/relays must be true, false or null"),
         (
             json!({ "relay": true }),
-            "/features/relay is not known here: expected apps, computer, relays",
+            "/features/relay is not known here: expected api, apps, computer",
         ),
     ] {
         let reply = assign(&house, "partner", "org1", features).await;
@@ -140,4 +142,106 @@ async fn an_operation_is_refused_by_its_feature_after_its_reach_was_settled() {
     assert!(!standing(&house, "agent1", "apps").await.0);
     assign(&house, "partner", "reseller1", json!({ "apps": null })).await.success(200);
     house.post("agent1", path, json!({})).await.success(201);
+}
+
+/// The plan of an organization, as an account above sets it.
+async fn put_on(house: &House, organization: &str, plan: Value) {
+    let path = format!("/updateOrganization?targetOrganizationId={}", house.id(organization));
+    house.post("partner", &path, json!({ "productPlanId": plan })).await.success(200);
+}
+
+#[tokio::test]
+async fn a_plan_that_the_rules_name_decides_what_was_not_assigned() {
+    let house = House::new().await;
+    let none = Value::Null;
+    // A plan that nobody knows is kept, and decides nothing.
+    put_on(&house, "org1", json!("gold")).await;
+    assert_eq!(house.get("org1", "/features").await.success(200)["plan"], "gold");
+    assert_eq!(standing(&house, "org1", "relays").await, (true, none.clone(), true));
+    put_on(&house, "org1", json!("lean")).await;
+    let shown = house.get("org1", "/features").await.success(200);
+    let by_default: Vec<_> = shown["features"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|one| one["default"] == true)
+        .map(|one| one["feature"].clone())
+        .collect();
+    assert_eq!(by_default, ["api", "inboundEmail"]);
+    for who in ["org1", "agent1"] {
+        let path = format!("/webhookRelay/smtp?targetAccountId={}", house.id(who));
+        let relay = json!({ "url": "https://relay.example/", "timeout": 1000 });
+        let reply = house.post(who, &path, relay).await;
+        reply.problem(403, "feature_required", "does not have the feature \"relays\"");
+    }
+    // Others are not concerned.
+    assert_eq!(standing(&house, "org2", "relays").await, (true, none.clone(), true));
+    // An assignment goes before the plan, and reaches the Agents of the organization.
+    assign(&house, "partner", "org1", json!({ "relays": true })).await.success(200);
+    assert_eq!(standing(&house, "agent1", "relays").await, (true, none.clone(), true));
+    put_on(&house, "org1", none.clone()).await;
+    assign(&house, "partner", "org1", json!({ "relays": null })).await.success(200);
+    assert_eq!(standing(&house, "org1", "relays").await, (true, none, true));
+}
+
+/// An account cannot leave its plan by itself.
+#[tokio::test]
+async fn nobody_gives_itself_another_plan() {
+    let house = House::new().await;
+    put_on(&house, "org1", json!("lean")).await;
+    let body = json!({ "productPlanId": "gold" });
+    let reply = house.post("org1", "/account", body.clone()).await;
+    reply.problem(400, "invalid_request", "productPlanId");
+    let path = format!("/updateOrganization?targetOrganizationId={}", house.id("org1"));
+    let reply = house.post("org1", &path, body).await;
+    assert_eq!(reply.status, 403, "{}", reply.text());
+}
+
+#[tokio::test]
+async fn a_key_of_an_account_without_api_opens_nothing_and_says_why() {
+    let mut house = House::new().await;
+    house.join("clerk", "org1", Role::Member, &[]).await;
+    let opens = async |house: &House, who: &str| {
+        let status = house.get(who, "/account").await.status;
+        assert!([200, 403].contains(&status), "{who}: {status}");
+        status == 200
+    };
+    let off = json!({ "api": false });
+    // By a denial and by a plan; at the account and above.
+    for (target, by_plan) in [("org1", false), ("org1", true), ("reseller1", false)] {
+        match by_plan {
+            true => put_on(&house, target, json!("mute")).await,
+            false => drop(assign(&house, "partner", target, off.clone()).await.success(200)),
+        }
+        for who in ["org1", "agent1", "clerk"] {
+            let reply = house.get(who, "/account").await;
+            reply.problem(403, "feature_required", "does not have the feature \"api\"");
+        }
+        assert_eq!(opens(&house, "reseller1").await, target != "reseller1");
+        assert!(opens(&house, "partner").await && opens(&house, "agent4").await);
+        // The feature of the account of the key counts, not that of the target.
+        let path = format!("/messages/recent?targetAccountId={}", house.id("agent1"));
+        assert_eq!(house.get("partner", &path).await.status, 200);
+        match by_plan {
+            true => put_on(&house, target, Value::Null).await,
+            false => drop(assign(&house, "partner", target, json!({ "api": null })).await),
+        }
+        assert!(opens(&house, "agent1").await && opens(&house, "clerk").await);
+    }
+}
+
+/// Every operation, whatever else is wrong with the request.
+#[tokio::test]
+async fn no_operation_is_open_to_a_key_without_api() {
+    let house = House::new().await;
+    assign(&house, "partner", "agent1", json!({ "api": false })).await.success(200);
+    let own = house.id("agent1").get();
+    for operation in OPERATIONS {
+        for path in operation.paths() {
+            let path = path.replace("{targetAccountId}", &own.to_string());
+            let path = format!("{}?targetAccountId={own}", filled(&path));
+            let reply = house.call("agent1", operation.verb.as_str(), &path, None).await;
+            reply.problem(403, "feature_required", "\"api\"");
+        }
+    }
 }

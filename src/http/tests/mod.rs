@@ -174,6 +174,10 @@ fn relays(store: &Store, vault: &Vault, mint: &Mint, (rules, guard): (&Rules, &G
     Relays::new(store.clone(), vault.clone(), mint.clone(), client, rules)
 }
 
+/// A plan without keys, and one with hardly more.
+const PLANS: &str = "[plans.mute]\nfeatures = [\"inboundEmail\"]\n\
+                     [plans.lean]\nfeatures = [\"api\", \"inboundEmail\"]\n";
+
 const PATIENT_DNS: &str = "[dns]\nquery_timeout_seconds = 2\n";
 
 /// Looks names up with this server.
@@ -210,6 +214,7 @@ impl House {
         let ours = if rules.contains("[rates]") { "" } else { UNLIMITED };
         std::fs::write(policies.join("access.toml"), format!("{rules}\n{ours}")).unwrap();
         std::fs::write(policies.join("intake.toml"), PATIENT_DNS).unwrap();
+        std::fs::write(policies.join("apps.toml"), PLANS).unwrap();
         let rules = Rules::load(&policies).unwrap();
         let access_rules = Arc::new(rules.access.clone());
         let app_rules = Arc::new(rules.apps.clone());
@@ -226,8 +231,7 @@ impl House {
         let guard = Guard::new(vec!["127.0.0.0/8".parse().unwrap()], &rules.webhooks);
         let relays = relays(&store, &vault, &mint, (&rules, &guard));
         let woken = (relays.clone(), Arc::new(events.clone()) as _);
-        let access =
-            Access::new(store.clone(), mint.clone(), &access_rules, Arc::clone(&app_rules));
+        let access = Access::new(store.clone(), mint.clone(), &access_rules, &app_rules);
         let use_cases = UseCases {
             inbound: inbound::of(&store, &rules, &dns, woken),
             relays,

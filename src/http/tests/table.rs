@@ -76,12 +76,18 @@ fn what_sets_something_up_needs_its_feature_and_nothing_else_does() {
             Tag::AgentTemplates => Some(Feature::Templates),
             Tag::ComputerAgents => Some(Feature::Computer),
             Tag::Apps | Tag::Integrations => Some(Feature::Apps),
+            // The preview only reads.
+            Tag::InboundEmail if operation.need.effect == Effect::Write => {
+                Some(Feature::InboundEmail)
+            }
             _ if name == "POST /webhookRelay/{type}" => Some(Feature::Relays),
             _ => None,
         };
         assert_eq!(operation.need.feature, expected, "{name}");
         needed.extend(expected);
     }
+    // Every operation needs `api`, of the account of the key.
+    needed.insert(Feature::Api);
     assert_eq!(needed.len(), Feature::ALL.len());
 }
 

@@ -24,17 +24,19 @@ use self::gateway_registry::GatewayRegistry;
 use self::pending_records::PendingRecords;
 use self::room_turns::RoomTurns;
 use self::unindexed_cache::UnindexedCache;
+use crate::domain::feature::Offer;
 use crate::domain::id::Mint;
 use crate::domain::repeats::Repeats;
 use crate::metrics::Metrics;
 use crate::rules::{Deliveries, Gateways};
 use crate::store::blobs::objects::Blobs;
-use crate::store::engine::database::{Database, Flush, Transaction};
+use crate::store::engine::database::{Database, Transaction};
 use crate::store::engine::embedded::Embedded;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::lease::BEGIN_SEARCH;
 use crate::store::engine::sql::{Connection, Row, Statement};
 use crate::store::engine::trust::Trust;
+use crate::store::engine::writer::Flush;
 
 /// The database and the state beside it, shared by callers and writers.
 #[derive(Clone, Debug)]
@@ -48,6 +50,8 @@ pub struct Base {
     pub(in crate::store) identity: Arc<OnceCell<Uuid>>,
     pub(in crate::store) deliveries: Deliveries,
     pub(in crate::store) gateways: Gateways,
+    /// Says who has a feature.
+    pub(in crate::store) offer: Arc<Offer>,
     /// Rings when deliveries were committed: see [`Self::bell`].
     pub(in crate::store) bell: Arc<Notify>,
     pub(in crate::store) room_turns: RoomTurns,

@@ -9,6 +9,7 @@ use super::arrivals;
 use super::prepared::PreparedCommit;
 use super::received;
 use crate::domain::event::{Event, EventName, announced};
+use crate::domain::feature::Offer;
 use crate::domain::id::{ContactId, MessageId};
 use crate::domain::message::Digest;
 use crate::store::base::Base;
@@ -65,7 +66,7 @@ impl CommitWriter {
         let mut tx = self.base.begin().await?;
         let arrived: Vec<&Arrived> = group.iter().flat_map(PreparedCommit::arrived).collect();
         pass_gates(&mut tx, &arrived).await?;
-        let stale = stale(&mut tx, group, &arrived).await?;
+        let stale = stale(&mut tx, &self.base.offer, group, &arrived).await?;
         let named = contents::named(&mut tx, &arrived).await?;
         let repeated = received::repeated(&mut tx, group, &stale).await?;
         let mut answers = Vec::with_capacity(group.len());
@@ -203,13 +204,14 @@ async fn pass_gates(tx: &mut Transaction, arrived: &[&Arrived]) -> Result<(), St
 /// Returns for each commit whether its standing has changed since the decision. Behind the gates.
 async fn stale(
     tx: &mut Transaction,
+    offer: &Offer,
     group: &[PreparedCommit],
     arrived: &[&Arrived],
 ) -> Result<Vec<bool>, StoreError> {
     let questions: Vec<StandingQuestion<'_>> =
         arrived.iter().filter_map(|one| one.question()).collect();
     let active = received::active(tx, arrived).await?;
-    let mut now = standings(tx.on(), &questions).await?.into_iter();
+    let mut now = standings(tx.on(), offer, &questions).await?.into_iter();
     let mut stale = Vec::with_capacity(group.len());
     for prepared in group {
         // `count` goes through all of them, so that questions and answers stay in step.

@@ -16,24 +16,13 @@ use super::postgres;
 use super::schema::Opening;
 use super::sql::{Connection, Row, sql};
 use super::trust::Trust;
-use super::writer::Turn;
+use super::writer::{Flush, Turn};
 use crate::rules::StoreConnections as Connections;
 
 #[derive(Clone, Debug)]
 pub enum Database {
     Sqlite(Embedded),
     Postgres(Pool),
-}
-
-/// When the rows of a commit reach the disk of the embedded store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flush {
-    /// Before the commit returns.
-    Now,
-    /// With the next commit that is flushed now. A crash of the machine, not of this process, may
-    /// undo the transaction: for work that is then done again. PostgreSQL, whose gateways live on,
-    /// flushes now.
-    Later,
 }
 
 /// Attempts of a transaction that the database aborts in favour of another one.
@@ -62,7 +51,7 @@ macro_rules! transact {
     ($base:expr, async |$tx:ident| $work:block) => {
         crate::store::engine::database::transact!(
             $base,
-            crate::store::engine::database::Flush::Now,
+            crate::store::engine::writer::Flush::Now,
             async |$tx| $work
         )
     };

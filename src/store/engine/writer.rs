@@ -11,13 +11,25 @@ use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, OwnedMappedMutexGuard, OwnedMutexGuard};
 
-use super::database::Flush;
-
 const BEGIN: &str = "BEGIN IMMEDIATE";
+
+/// When the rows of a commit reach the disk of the embedded store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flush {
+    /// Before the commit returns.
+    Now,
+    /// With the next commit that is flushed now. A crash of the machine, not of this process, may
+    /// undo the transaction: for work that is then done again. PostgreSQL, whose gateways live on,
+    /// flushes now.
+    Later,
+}
 
 /// Shared by all who write.
 #[derive(Clone, Debug)]
-pub struct Writer {
+pub struct Writer(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
     options: SqliteConnectOptions,
     patience: Duration,
     /// None once it is closed.
@@ -47,30 +59,31 @@ impl Writer {
         options: SqliteConnectOptions,
         patience: Duration,
     ) -> Result<Self, sqlx::Error> {
-        let seat = Seat::connect(&options).await?;
-        Ok(Self { options, patience, seat: Arc::new(Mutex::new(Some(seat))) })
+        let seat = Arc::new(Mutex::new(Some(Seat::connect(&options).await?)));
+        Ok(Self(Arc::new(Shared { options, patience, seat })))
     }
 
     /// Waits for the turn; what the former user left open is rolled back.
-    pub async fn turn(&self) -> Result<Turn, sqlx::Error> {
-        let waiting = tokio::time::timeout(self.patience, Arc::clone(&self.seat).lock_owned());
+    pub(super) async fn turn(&self) -> Result<Turn, sqlx::Error> {
+        let Shared { options, patience, seat } = &*self.0;
+        let waiting = tokio::time::timeout(*patience, Arc::clone(seat).lock_owned());
         let seat = waiting.await.map_err(|_| sqlx::Error::PoolTimedOut)?;
         let seat = OwnedMutexGuard::try_map(seat, Option::as_mut);
         let mut seat = seat.map_err(|_| sqlx::Error::PoolClosed)?;
         if seat.is_begun {
-            seat.end(&self.options).await?;
+            seat.end(options).await?;
         }
         Ok(Turn { seat, writer: self.clone() })
     }
 
     /// Whether somebody has the turn.
     pub fn is_busy(&self) -> bool {
-        self.seat.try_lock().is_err()
+        self.0.seat.try_lock().is_err()
     }
 
     /// Closes the connection behind its last user.
     pub async fn close(&self) {
-        let Some(seat) = self.seat.lock().await.take() else { return };
+        let Some(seat) = self.0.seat.lock().await.take() else { return };
         if let Err(error) = seat.connection.close().await {
             let error = &error as &dyn std::error::Error;
             tracing::debug!(error, "cannot close the connection that writes");

@@ -20,12 +20,13 @@ use crate::domain::search::words::Document;
 use crate::domain::source::Source;
 use crate::store::base::Base;
 use crate::store::base::unindexed_cache::UnindexedMail;
-use crate::store::engine::database::{Flush, Transaction};
+use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;
 use crate::store::engine::row::{Columns, organization_of};
 use crate::store::engine::sql::{Value, sql};
+use crate::store::engine::writer::Flush;
 
 /// Most bytes of parsed messages read back at a time, or one message; those in memory do not count.
 const READ_OCTETS: u64 = 4 << 20;

@@ -3,7 +3,7 @@
 use super::accounts::{account, details_column, external_id_taken, select};
 use super::audit::{self, Note};
 use super::directory;
-use crate::domain::account::{Account, Details, merge};
+use crate::domain::account::{Account, Details, PLAN, merge};
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::id::AccountId;
 use crate::store::base::Base;
@@ -45,7 +45,7 @@ impl Base {
         act: Act<'_>,
     ) -> Result<AccountUpdated, StoreError> {
         transact!(self, async |tx| {
-            if update.active.is_some() {
+            if update.active.is_some() || update.details.contains_key(PLAN) {
                 gates::close_account(&mut tx, id).await?;
             }
             let query = select("AND id = $1").locking("FOR NO KEY UPDATE").bind(id);
@@ -70,13 +70,15 @@ impl Base {
             }
             let changes = differences(&before, &after);
             if !changes.is_empty() {
-                sql("UPDATE accounts SET name = $2, external_id = $3, active = $4, details = $5
+                sql("UPDATE accounts SET name = $2, external_id = $3, active = $4, details = $5,
+                                         plan = $6
                      WHERE id = $1")
                 .bind(id)
                 .bind(after.name.clone())
                 .bind(after.external_id.clone())
                 .bind(i64::from(after.active))
                 .bind(details_column(&after.details))
+                .bind(after.plan())
                 .execute(tx.on())
                 .await?;
             }
@@ -85,7 +87,7 @@ impl Base {
                 let note = Note::new(id, Deed::AccountUpdated, &id, &changes);
                 audit::note(&mut tx, self.mint(), act, note).await?;
             }
-            if before.active != after.active {
+            if before.active != after.active || before.plan() != after.plan() {
                 directory::changed(&mut tx).await?;
             }
             tx.commit().await?;

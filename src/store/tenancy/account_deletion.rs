@@ -108,7 +108,7 @@ impl Base {
             let rows: Vec<Vec<Value>> = deleted.iter().map(|one| vec![one.id.into()]).collect();
             // First, because a change of one of these accounts holds its row (`audit::note`):
             // either the statements below see it, or it finds the account deleted.
-            let delete = "UPDATE accounts SET deleted_at = $1, details = NULL
+            let delete = "UPDATE accounts SET deleted_at = $1, details = NULL, plan = NULL
                           WHERE id IN (SELECT account FROM given)";
             for text in [delete, ERASED].iter().chain(STOPPED) {
                 let mut statement = many(GIVEN.to_owned() + text, rows.clone());

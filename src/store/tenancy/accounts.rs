@@ -319,8 +319,8 @@ pub async fn passed(tx: &mut Transaction, id: AccountId) -> Result<Option<Accoun
 async fn insert(tx: &mut Transaction, account: &Account) -> Result<bool, StoreError> {
     let done = sql("INSERT INTO accounts (id, kind, name, username, parent_id, partner_id,
                                reseller_id, organization_id, agent_id, active, created_at,
-                               external_id, details)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+                               external_id, details, plan)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
          ON CONFLICT (kind) WHERE kind = 'partner' DO NOTHING")
     .bind(account.id)
     .bind(account.kind.as_str())
@@ -335,6 +335,7 @@ async fn insert(tx: &mut Transaction, account: &Account) -> Result<bool, StoreEr
     .bind(account.created_at)
     .bind(account.external_id.clone())
     .bind(details_column(&account.details))
+    .bind(account.plan())
     .execute(tx.on())
     .await?;
     if done > 0 && account.kind == AccountType::Agent {

@@ -5,9 +5,11 @@ use std::borrow::Cow;
 use super::audit::{self, Note};
 use super::directory;
 use super::domains;
+use super::feature_columns::{feature_columns, has};
 use crate::domain::account::{Account, Lineage};
 use crate::domain::address::Address;
 use crate::domain::audit::{Act, Change, Deed};
+use crate::domain::feature::{Feature, Offer};
 use crate::domain::id::{AccountId, Mint, RelayId};
 use crate::domain::policy::Mode;
 use crate::domain::relay::Relayed;
@@ -48,6 +50,8 @@ pub struct Standing {
     pub answers: bool,
     /// The Agent and all accounts above it are active.
     pub active: bool,
+    /// The Agent has the feature `inboundEmail`.
+    pub takes_mail: bool,
     pub mode: Mode,
     pub policy_version: i64,
     /// The sender is on the Agent's allowlist.
@@ -82,7 +86,7 @@ impl Base {
     ) -> Result<Option<Standing>, StoreError> {
         let (address, sender) = (Cow::Borrowed(address), Cow::Borrowed(sender));
         let question = StandingQuestion { agent, address, sender };
-        let addressed = standings(self.reader(), &[question]).await?.pop().flatten();
+        let addressed = standings(self.reader(), &self.offer, &[question]).await?.pop().flatten();
         Ok(addressed.map(|addressed| addressed.standing))
     }
 
@@ -248,6 +252,7 @@ async fn catch_all_of_another(tx: &mut Transaction, address: &Address) -> Result
 /// question, in their order, also for deleted Agents; None if the account is not an Agent.
 pub async fn standings(
     on: Connection<'_>,
+    offer: &Offer,
     questions: &[StandingQuestion<'_>],
 ) -> Result<Vec<Option<AddressedAgent>>, StoreError> {
     let rows = questions.iter().enumerate().map(|(place, question)| {
@@ -261,9 +266,12 @@ pub async fn standings(
         ]
     });
     let found = many(
+        concat!(
         "WITH given (place, agent, host, mailbox, sender) AS ({rows})
          SELECT place, mode, version, me.partner_id, me.reseller_id, me.organization_id, me.agent_id,
-                me.username,
+                me.username,",
+        feature_columns!("inboundEmail" of "me"),
+        ",
                 (SELECT MIN(CASE WHEN deleted_at IS NULL THEN active ELSE 0 END)
                  FROM accounts AS above
                  WHERE above.id IN (me.partner_id, me.reseller_id, me.organization_id, me.id))
@@ -283,7 +291,8 @@ pub async fn standings(
              (SELECT id FROM relays WHERE account_id = me.organization_id AND kind = 'smtp'),
              (SELECT id FROM relays WHERE account_id = me.reseller_id AND kind = 'smtp'),
              (SELECT id FROM relays WHERE account_id = me.partner_id AND kind = 'smtp'))
-         WHERE me.id = given.agent AND inbound_policies.agent_id = given.agent",
+         WHERE me.id = given.agent AND inbound_policies.agent_id = given.agent"
+        ),
         rows.collect(),
     )
     .fetch_all(on)
@@ -299,6 +308,7 @@ pub async fn standings(
                 standing: Standing {
                     answers: columns.flag("answers")?,
                     active: columns.flag("active")?,
+                    takes_mail: has(&columns, offer, Feature::InboundEmail)?,
                     mode: columns.word("mode")?,
                     policy_version: columns.integer("version")?,
                     listed: columns.flag("listed")?,

@@ -7,6 +7,7 @@ use super::keys::{self, HOLDER_COLUMNS, HOLDERS, KeyHolder, KeyInsertion, Revoca
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::console_session::{Browser, ConsoleSession};
+use crate::domain::feature::Offer;
 use crate::domain::id::{ConsoleSessionId, KeyId, MemberId};
 use crate::domain::key::{Key, KeyHash, SessionHash};
 use crate::store::base::Base;
@@ -127,7 +128,7 @@ impl Base {
         hash: SessionHash,
         now: Timestamp,
     ) -> Result<Option<ConsoleSessionHolder>, StoreError> {
-        find(self.reader(), hash, now).await
+        find(self.reader(), &self.offer, hash, now).await
     }
 
     /// Turns a ticket into a session, and returns it with its holder. None if the ticket was opened
@@ -164,7 +165,7 @@ impl Base {
             if opened == 0 {
                 return Ok(None);
             }
-            let found = find(tx.on(), opening.hash, now).await?;
+            let found = find(tx.on(), &self.offer, opening.hash, now).await?;
             if found.is_some() {
                 tx.commit().await?;
             }
@@ -311,13 +312,14 @@ fn open(columns: &[&str], now: Timestamp) -> Statement {
 
 async fn find(
     on: Connection<'_>,
+    offer: &Offer,
     hash: SessionHash,
     now: Timestamp,
 ) -> Result<Option<ConsoleSessionHolder>, StoreError> {
     let mut query = open(&[HOLDER_COLUMNS, accounts::COLUMNS], now);
     query.push(" AND ticket = 0 AND console_sessions.hash = ").push_value(hash.0.as_slice());
     let Some(row) = query.fetch_optional(on).await? else { return Ok(None) };
-    Ok(Some(ConsoleSessionHolder { session: session(&row)?, holder: holder(&row)? }))
+    Ok(Some(ConsoleSessionHolder { session: session(&row)?, holder: holder(&row, offer)? }))
 }
 
 /// Begins a statement with the open sessions of these keys.

@@ -6,6 +6,7 @@
 
 use crate::domain::account::Lineage;
 use crate::domain::address::Address;
+use crate::domain::feature::Feature;
 use crate::domain::id::AccountId;
 use crate::domain::policy::Mode;
 use crate::store::base::Base;
@@ -14,6 +15,7 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::group::GroupedWork;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::sql;
+use crate::store::tenancy::feature_columns::{feature_columns, has};
 
 /// The answer for one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub struct AnsweringAgent {
     pub by: AnswersBy,
     /// The Agent and all accounts above it are active.
     pub active: bool,
+    /// The Agent has the feature `inboundEmail`.
+    pub takes_mail: bool,
     pub mode: Mode,
     /// A relay decides about its mail.
     pub relayed: bool,
@@ -62,7 +66,8 @@ impl Base {
     ) -> Result<Listing, StoreError> {
         let domain = |address: Option<&Address>| address.map(|one| one.domain().to_string());
         let local = |address: Option<&Address>| address.map(|one| one.local().to_owned());
-        let row = sql("WITH candidates (place, agent) AS (
+        let row = sql(concat!(
+            "WITH candidates (place, agent) AS (
                  SELECT 1, agent_id FROM addresses WHERE domain = $1 AND local = $2
                  UNION ALL
                  SELECT 2, agent_id FROM addresses
@@ -74,7 +79,9 @@ impl Base {
                  UNION ALL
                  SELECT 4, agent_id FROM addresses WHERE domain = $1 AND catch_all = 1),
              first AS (SELECT place, agent FROM candidates ORDER BY place LIMIT 1)
-             SELECT directory.version, CAST(first.place AS BIGINT) AS place, me.id AS me, mode,
+             SELECT directory.version, CAST(first.place AS BIGINT) AS place, me.id AS me, mode,",
+            feature_columns!("inboundEmail" of "me"),
+            ",
                     whose.partner_id, whose.reseller_id, whose.organization_id, whose.agent_id,
                     (SELECT MIN(CASE WHEN deleted_at IS NULL THEN active ELSE 0 END)
                  FROM accounts AS above
@@ -91,7 +98,8 @@ impl Base {
              LEFT JOIN accounts AS partner ON partner.kind = 'partner'
              LEFT JOIN accounts AS whose
                     ON whose.id = COALESCE(me.id, domains.account_id, partner.id)
-             WHERE single = 1")
+             WHERE single = 1"
+        ))
         .bind(domain(address))
         .bind(local(address))
         .bind(domain(stand_in))
@@ -109,7 +117,8 @@ impl Base {
             let agent = columns.account("me")?;
             let (active, mode) = (columns.flag("active")?, columns.word("mode")?);
             let relayed = columns.flag("relayed")?;
-            Ok(AnsweringAgent { agent, by, active, mode, relayed })
+            let takes_mail = has(&columns, &self.offer, Feature::InboundEmail)?;
+            Ok(AnsweringAgent { agent, by, active, takes_mail, mode, relayed })
         };
         Ok(Listing {
             version: columns.integer("version")?,

@@ -2,10 +2,12 @@
 
 use super::accounts;
 use super::audit::{self, Note};
+use super::feature_columns::{feature_columns, has};
 use super::members;
 use crate::domain::account::Account;
 use crate::domain::audit::{Act, Change, Deed, Who};
 use crate::domain::clock::Timestamp;
+use crate::domain::feature::{Feature, Offer};
 use crate::domain::id::{AccountId, KeyId, MemberId};
 use crate::domain::key::{Key, KeyHash, KeyOwner};
 use crate::domain::member::Member;
@@ -25,6 +27,8 @@ pub struct KeyHolder {
     /// The account of the key, or of the member that owns it.
     pub account: Account,
     pub member: Option<Member>,
+    /// The account has the feature `api`.
+    pub has_api: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +91,7 @@ impl Base {
         query.push(HOLDER_COLUMNS).push(", ").push(accounts::COLUMNS).push(" FROM keys ");
         query.push(HOLDERS).push(" AND hash = $1");
         let row = query.bind(hash.0.as_slice()).fetch_optional(self.reader()).await?;
-        row.as_ref().map(holder).transpose()
+        row.as_ref().map(|row| holder(row, &self.offer)).transpose()
     }
 
     /// Returns all keys of an account and of its members, even revoked ones, the oldest first.
@@ -245,10 +249,12 @@ async fn owner_exists(tx: &mut Transaction, owner: KeyOwner) -> Result<bool, Sto
 }
 
 /// The columns that [`holder`] reads besides those of the account.
-pub const HOLDER_COLUMNS: &str =
+pub const HOLDER_COLUMNS: &str = concat!(
     "keys.id AS key_id, keys.account_id, member_id, last_four, purpose,
      keys.created_at AS key_created_at, keys.expires_at, last_used_at, revoked_at,
-     email, role, permitted, members.created_at AS member_created_at";
+     email, role, permitted, members.created_at AS member_created_at,",
+    feature_columns!("api" of "accounts"),
+);
 
 /// Joins the holders to `keys`, and leaves out keys that are not valid.
 pub const HOLDERS: &str = "JOIN accounts ON accounts.id = keys.account_id
@@ -294,8 +300,9 @@ fn key(row: &Row) -> Result<Key, StoreError> {
     })
 }
 
-pub fn holder(row: &Row) -> Result<KeyHolder, StoreError> {
+pub fn holder(row: &Row, offer: &Offer) -> Result<KeyHolder, StoreError> {
     let key = key(row)?;
+    let has_api = has(&Columns { table: "keys", row }, offer, Feature::Api)?;
     let member = key.member.map(|_| members::member(row));
-    Ok(KeyHolder { account: accounts::account(row)?, member: member.transpose()?, key })
+    Ok(KeyHolder { account: accounts::account(row)?, member: member.transpose()?, key, has_api })
 }

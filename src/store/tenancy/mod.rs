@@ -17,6 +17,7 @@ pub mod audit;
 pub mod console_sessions;
 pub mod directory;
 pub mod domains;
+pub mod feature_columns;
 pub mod idempotency;
 pub mod inbound_ways;
 pub mod keys;

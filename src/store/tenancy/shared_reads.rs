@@ -37,7 +37,7 @@ impl GroupedWork for StandingReader {
     }
 
     async fn write(&self, group: &[Self::Job]) -> Result<Vec<Self::Answer>, StoreError> {
-        standings(self.0.reader(), group).await
+        standings(self.0.reader(), &self.0.offer, group).await
     }
 }
 
@@ -62,7 +62,7 @@ impl GroupedWork for KeyHolderReader {
         let mut found = HashMap::new();
         for row in many(text, rows).fetch_all(self.0.reader()).await? {
             let hash = Columns { table: "keys", row: &row }.bytes("hash")?;
-            found.insert(hash, holder(&row)?);
+            found.insert(hash, holder(&row, &self.0.offer)?);
         }
         Ok(group.iter().map(|hash| found.get(hash.0.as_slice()).cloned()).collect())
     }

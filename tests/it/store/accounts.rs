@@ -8,7 +8,7 @@ use gatepost::domain::id::AccountId;
 use gatepost::domain::policy::Mode;
 use gatepost::store::{
     AccountCreation, AccountDeletion, AccountFilter, AccountList, AccountPage, AccountUpdate,
-    AccountUpdated, NewAccount, Page,
+    AccountUpdated, NewAccount, Page, Store,
 };
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use super::scene::{Kind, Scene, account, at, by, everything, subtree};
 
 on_both! {
+    the_plan_of_an_account_made_before_is_known_after_the_upgrade,
     an_organization_may_come_with_its_first_agent,
     a_name_elsewhere_is_unique_below_one_parent,
     names_elsewhere_at_once_are_given_once,
@@ -312,4 +313,29 @@ async fn a_filter_lets_through_what_it_says(kind: Kind) {
         assert_eq!(ids(&found.accounts), expected, "{filter:?}");
         assert_eq!(found.total, expected.len() as u64, "{filter:?}");
     }
+}
+
+async fn the_plan_of_an_account_made_before_is_known_after_the_upgrade(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let organization = scene.organization.id;
+    let known = async |store: &Store| {
+        let all = store.assigned_features(&scene.agent.lineage).await.unwrap();
+        all.into_iter().map(|one| (one.account, one.plan)).filter(|one| one.1.is_some()).collect()
+    };
+    let plan = |name: &str| vec![(organization, Some(name.to_owned()))];
+    let details = Details::from_iter([("productPlanId".to_owned(), json!("basic"))]);
+    let update = AccountUpdate { details, ..AccountUpdate::default() };
+    scene.store.update_account(organization, &update, 999, by(at(1))).await.unwrap();
+    let found: Vec<_> = known(&scene.store).await;
+    assert_eq!(found, plan("basic"));
+    // As an older version left it; the name of a field, as a value, is no plan.
+    for statement in [
+        "ALTER TABLE accounts DROP COLUMN plan",
+        "DELETE FROM _sqlx_migrations WHERE version = 15",
+        "UPDATE accounts SET details = '{\"description\":\"\\\"productPlanId\\\"\"}' WHERE kind = 'account'",
+    ] {
+        scene.execute(statement).await;
+    }
+    let found: Vec<_> = known(&scene.open().await).await;
+    assert_eq!(found, plan("basic"));
 }

@@ -6,7 +6,7 @@ use gatepost::app::tenancy::record::account_record;
 use gatepost::domain::account::AccountType;
 use gatepost::domain::app::{AppRecord, AppRef, Use};
 use gatepost::domain::audit::{Actor, Deed, Once};
-use gatepost::domain::feature::{Feature, Grant};
+use gatepost::domain::feature::{Assigned, Feature};
 use gatepost::domain::id::AccountId;
 use gatepost::store::{
     AccountCreation, AccountDeletion, AppRecordInsertion, AppRemoval, AuditFilter, NewAccount,
@@ -54,7 +54,7 @@ pub async fn exercise(scene: &Scene) {
     for wanted in [Some(true), None] {
         store.assign_features(agent.id, &[(Feature::Apps, wanted)], by(at(4))).await.unwrap();
     }
-    store.feature_grants(&agent.lineage).await.unwrap();
+    store.assigned_features(&agent.lineage).await.unwrap();
 }
 
 async fn a_record_is_its_accounts_and_of_one_use(kind: Kind) {
@@ -184,11 +184,16 @@ async fn features_are_given_denied_and_left_alone(kind: Kind) {
     store.assign_features(agent.id, &[(Feature::Relays, Some(true))], by(at(2))).await.unwrap();
     store.assign_features(stranger.id, &both, by(at(2))).await.unwrap();
     let grants = async |of: &gatepost::domain::account::Account| {
-        let mut grants = elsewhere.feature_grants(&of.lineage).await.unwrap();
-        grants.sort_by_key(|one| (one.account, one.feature));
-        grants
+        let all = elsewhere.assigned_features(&of.lineage).await.unwrap();
+        // Each account of the lineage, whether anything was said of it or not.
+        assert_eq!(all.len(), of.lineage.ids().count());
+        let each = |one: Assigned| {
+            let account = one.account;
+            one.features.into_iter().map(move |(feature, granted)| (account, feature, granted))
+        };
+        all.into_iter().flat_map(each).collect::<Vec<_>>()
     };
-    let grant = |account, feature, granted| Grant { account, feature, granted };
+    let grant = |account, feature, granted| (account, feature, granted);
     let above = [
         grant(organization.id, Feature::Apps, true),
         grant(organization.id, Feature::Relays, false),

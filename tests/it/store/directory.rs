@@ -1,9 +1,10 @@
 //! The directory's version: whatever changes an answer to RCPT raises it.
 
 use gatepost::app::tenancy::record::account_record;
-use gatepost::domain::account::{Account, AccountType};
+use gatepost::domain::account::{Account, AccountType, Details};
 use gatepost::domain::address::Address;
 use gatepost::domain::domain_name::DomainName;
+use gatepost::domain::feature::Feature;
 use gatepost::domain::id::AccountId;
 use gatepost::domain::policy::Mode;
 use gatepost::domain::relay::RelayType;
@@ -21,6 +22,7 @@ on_both! {
 
 /// The methods that change what an answer rests on.
 const CHANGING: &[&str] = &[
+    "assign_features",
     "claim_address",
     "claim_domain",
     "create_account",
@@ -58,6 +60,14 @@ async fn updated(store: &Store, agent: AccountId, on: bool) -> bool {
     let (name, active) = (Some("renamed".to_owned()), on.then_some(true));
     let update = AccountUpdate { name, active, ..AccountUpdate::default() };
     let updated = store.update_account(agent, &update, 9, by(at(0))).await.unwrap();
+    matches!(updated, AccountUpdated::Account(_))
+}
+
+/// Gives an account a plan.
+async fn planned(store: &Store, account: AccountId) -> bool {
+    let details = Details::from_iter([("productPlanId".to_owned(), "basic".into())]);
+    let update = AccountUpdate { details, ..AccountUpdate::default() };
+    let updated = store.update_account(account, &update, 99, by(at(0))).await.unwrap();
     matches!(updated, AccountUpdated::Account(_))
 }
 
@@ -115,7 +125,15 @@ async fn every_change_that_an_answer_rests_on_raises_the_version(kind: Kind) {
                 let smtp = RelayType::Smtp;
                 ("remove_relay", store.remove_relay(me.id, smtp, by(at(0))).await.unwrap())
             }
-            25 | 26 => {
+            // Only mail rests on a feature here, and on a plan.
+            25..=27 => {
+                let feature = if step == 25 { Feature::Relays } else { Feature::InboundEmail };
+                let wanted = [(feature, Some(false))];
+                store.assign_features(me.id, &wanted, by(at(0))).await.unwrap();
+                ("assign_features", step == 26)
+            }
+            28 | 29 => ("update_account", planned(store, me.id).await && step == 28),
+            30 | 31 => {
                 let deleting =
                     store.delete_account(me.id, false, 9, account_record, by(at(0))).await;
                 ("delete_account", deleting.unwrap() == AccountDeletion::Done { below: 0 })
@@ -130,6 +148,7 @@ async fn every_change_that_an_answer_rests_on_raises_the_version(kind: Kind) {
         }
     }
     seen.sort_unstable();
+    seen.dedup();
     assert_eq!(seen, CHANGING);
 }
 
@@ -160,7 +179,7 @@ fn every_method_that_changes_an_answer_is_known() {
                 .iter()
                 .any(|verb| text.contains(&format!("{verb}{table}")))
         };
-        ["accounts", "addresses", "domains", "inbound_policies", "relays"]
+        ["accounts", "addresses", "domains", "feature_grants", "inbound_policies", "relays"]
             .iter()
             .any(|table| of(table))
             || [

@@ -53,7 +53,10 @@ async fn holder(store: &Store, octet: u8) -> Option<(Key, Account, Option<Member
         store.key_holder_with_others(KeyHash([99; 32]))
     );
     assert_eq!((&shared.unwrap(), none.unwrap()), (&found, None));
-    found.map(|KeyHolder { key, account, member }| (key, account, member))
+    found.map(|KeyHolder { key, account, member, has_api }| {
+        assert!(has_api, "by default");
+        (key, account, member)
+    })
 }
 
 async fn a_key_is_found_with_whoever_holds_it_until_it_is_revoked(kind: Kind) {

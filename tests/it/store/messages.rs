@@ -3,6 +3,7 @@
 use gatepost::domain::clock::TimeRange;
 use gatepost::domain::delivery::Subject;
 use gatepost::domain::event::Category;
+use gatepost::domain::feature::Feature;
 use gatepost::domain::id::MessageId;
 use gatepost::domain::message::Digest;
 use gatepost::domain::policy::Mode;
@@ -102,14 +103,20 @@ async fn a_decision_by_what_is_no_longer_true_is_stale(kind: Kind) {
                     store.release_address(agent.id, &own_address(agent), by(at(0))).await.unwrap()
                 )
             }
+            "feature" => {
+                let off = [(Feature::InboundEmail, Some(false))];
+                store.assign_features(scene.organization.id, &off, by(at(0))).await.unwrap();
+            }
             "account" => assert!(store.set_active(agent.id, false, by(at(0))).await.unwrap()),
             _ => assert!(store.set_active(scene.reseller.id, false, by(at(0))).await.unwrap()),
         }
         assert_eq!(scene.commit(vec![intake], 0).await, Committed::Stale, "{change}");
     };
-    for change in ["mode", "sender", "reseller"] {
+    for change in ["mode", "sender", "feature", "reseller"] {
         stale(change).await;
     }
+    let on = [(Feature::InboundEmail, None)];
+    store.assign_features(scene.organization.id, &on, by(at(0))).await.unwrap();
     assert!(store.set_active(scene.reseller.id, true, by(at(0))).await.unwrap());
     stale("account").await;
     assert!(store.set_active(agent.id, true, by(at(0))).await.unwrap());

@@ -170,6 +170,8 @@ fn migrations_are_twins_statement_by_statement() {
             let statements = text.split(';').filter(|one| !one.contains("SET STORAGE"));
             let statements = statements
                 .filter(|one| !["user_ids", "event_numbers"].iter().any(|name| one.contains(name)))
+                // Each database has functions of its own to read JSON.
+                .filter(|one| !one.contains("productPlanId"))
                 // The index of full-text search, and the end of its trigger.
                 .filter(|one| !one.contains("search_entries") && !one.contains("search_words"))
                 .filter(|one| one.trim() != "END");

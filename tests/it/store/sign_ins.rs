@@ -47,7 +47,7 @@ impl Gateway {
         let Rules { access, apps, .. } = Rules::defaults().unwrap();
         let access = Arc::new(access);
         Self {
-            access: Access::new(store.clone(), mint.clone(), &access, Arc::new(apps)),
+            access: Access::new(store.clone(), mint.clone(), &access, &apps),
             tenancy: Tenancy::new(store.clone(), mint, access),
             now,
         }

@@ -191,6 +191,7 @@ fn intake(message: Option<(i64, i64)>) -> Intake {
         standing: Standing {
             answers: true,
             active: true,
+            takes_mail: true,
             mode: Mode::Open,
             policy_version: 1,
             listed: false,

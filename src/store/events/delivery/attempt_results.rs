@@ -15,13 +15,14 @@ use crate::domain::delivery::{Attempt, Claim, Outcome, State};
 use crate::domain::destination::Destination;
 use crate::domain::id::{AccountId, DeliveryId};
 use crate::store::base::Base;
-use crate::store::engine::database::{Flush, Transaction, transact};
+use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::group::GroupedWork;
 use crate::store::engine::many::many;
 use crate::store::engine::row::{Columns, organization_of};
 use crate::store::engine::sql::Value;
+use crate::store::engine::writer::Flush;
 use crate::store::tenancy::{accounts, audit};
 
 /// An attempt that has ended, with all that its consequences depend on.

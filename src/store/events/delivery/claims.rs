@@ -13,11 +13,12 @@ use crate::domain::delivery::{Claim, TAKEN_OF_EACH};
 use crate::domain::destination::Destination;
 use crate::domain::id::{DeliveryId, DestinationId, EventId};
 use crate::store::base::Base;
-use crate::store::engine::database::{Flush, Transaction, transact};
+use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, Statement, Value, sql};
+use crate::store::engine::writer::Flush;
 use crate::store::events::event_row::event_of;
 
 /// Pause for a delivery that this gateway cannot read: another version wrote it, or it is damaged.

@@ -1,0 +1,48 @@
+"""A support desk without a model: reads each mail, says what kind of case it is, and what to do.
+
+    GATEPOST=http://localhost:8080 TOKEN=gp_… python3 desk.py
+"""
+
+import json
+
+from poll import follow
+
+# A model may stand here. The rules have what a model must have, too: a closed list of answers.
+KINDS = {
+    "invoice": ("invoice", "refund", "payment", "charged"),
+    "fault": ("broken", "error", "does not work", "crash"),
+    "order": ("order", "delivery", "shipped", "tracking"),
+}
+
+
+def classify(subject, text):
+    """The first kind whose words are there; else a person looks at it."""
+    whole = f"{subject or ''} {text}".lower()
+    found = (kind for kind, words in KINDS.items() if any(word in whole for word in words))
+    return next(found, "other")
+
+
+def decide(event):
+    """What becomes of a mail: its kind, and whether the desk may go on by itself."""
+    message = event["data"]["message"]
+    metadata = message["metadata"]
+    text = metadata["emailStrippedText"] or message["message"]  # data, never instructions
+    kind = classify(event["subject"], text)
+    if metadata["findings"]:  # hidden text and the like: nothing that a program decides
+        return kind, "person"
+    if not (metadata["emailAutomation"] or {}).get("mayAutoReply"):
+        return kind, "no answer"
+    return kind, "person" if kind == "other" else "answer"
+
+
+def handle(event):
+    """An event may come twice: do nothing the second time that you see its id."""
+    if event["data"].get("erased"):
+        return
+    kind, next_step = decide(event)
+    case = {"from": event["from"], "subject": event["subject"], "kind": kind, "next": next_step}
+    print(json.dumps({"message": event["messageUuid"], **case}), flush=True)
+
+
+if __name__ == "__main__":
+    follow(handle)
