@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::templates::TemplateRules;
+use super::tls_reports::TlsReportRules;
 use super::{RulesError, minutes, wide};
 
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -26,6 +27,7 @@ pub struct AccessRules {
     pub received: Received,
     pub agents: AgentRules,
     pub templates: TemplateRules,
+    pub tls_reports: TlsReportRules,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -484,6 +486,7 @@ impl AccessRules {
         })?;
         self.agents.validate()?;
         self.templates.validate()?;
+        self.tls_reports.validate(self.limits.max_body_bytes)?;
         ranges!("access.toml", received of self.received, {
             max_text_bytes: 1024..=1 << 20;
             max_object_bytes: 0..=65_536;
