@@ -331,7 +331,7 @@ async fn the_plan_of_an_account_made_before_is_known_after_the_upgrade(kind: Kin
     // As an older version left it; the name of a field, as a value, is no plan.
     for statement in [
         "ALTER TABLE accounts DROP COLUMN plan",
-        "DELETE FROM _sqlx_migrations WHERE version = 15",
+        "DELETE FROM _sqlx_migrations WHERE version = 17",
         "UPDATE accounts SET details = '{\"description\":\"\\\"productPlanId\\\"\"}' WHERE kind = 'account'",
     ] {
         scene.execute(statement).await;
