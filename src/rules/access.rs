@@ -24,6 +24,7 @@ pub struct AccessRules {
     pub console: ConsoleRules,
     pub members: MemberRules,
     pub received: Received,
+    pub outcomes: OutcomeRules,
     pub agents: AgentRules,
     pub templates: TemplateRules,
 }
@@ -387,6 +388,14 @@ pub struct Received {
     pub max_dialog_turns: usize,
 }
 
+/// Bounds on the outcome of one message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct OutcomeRules {
+    pub max_text_bytes: usize,
+    pub max_replies: usize,
+}
+
 /// Bounds on one Agent's configurations and versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -489,6 +498,10 @@ impl AccessRules {
             max_object_bytes: 0..=65_536;
             max_attachments: 0..=1000;
             max_dialog_turns: 0..=10_000;
+        })?;
+        ranges!("access.toml", outcomes of self.outcomes, {
+            max_text_bytes: 1024..=1 << 18;
+            max_replies: 1..=100;
         })
     }
 }

@@ -27,6 +27,7 @@ mod mailbox;
 mod media;
 mod members;
 mod once;
+mod outcomes;
 mod preview;
 mod rates;
 mod received;
@@ -75,6 +76,7 @@ use crate::app::intake::reception::Reception;
 use crate::app::mailbox::Mailbox;
 use crate::app::mailbox::erasure::Erasures;
 use crate::app::mailbox::links::Links;
+use crate::app::mailbox::outcomes::Outcomes;
 use crate::app::relay::Relays;
 use crate::app::system::{Parts, System};
 use crate::app::tenancy::{Claiming, Invitation, Tenancy};
@@ -247,6 +249,11 @@ impl House {
             links,
             reception: Reception::new(store.clone(), mint.clone(), &rules.intake, Arc::new(events)),
             erasures: Erasures::new(store.clone(), mint.clock().clone(), &rules.retention),
+            outcomes: Outcomes::new(
+                store.clone(),
+                mint.clock().clone(),
+                access_rules.outcomes.max_replies,
+            ),
             preview: preview::of(&store, &rules, &mint, &dns),
             audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&access_rules)),
             answers: KeptResponses::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),

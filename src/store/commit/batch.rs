@@ -22,6 +22,7 @@ use crate::store::mailbox::contents;
 use crate::store::mailbox::entry::{Arrived, Entry, OriginalPlace};
 use crate::store::mailbox::intake_records;
 use crate::store::mailbox::messages;
+use crate::store::mailbox::outcome_row;
 use crate::store::mailbox::rooms;
 use crate::store::mailbox::search_entries;
 use crate::store::mailbox::sessions;
@@ -122,6 +123,7 @@ impl CommitWriter {
         sessions::assign(tx, &mut filed).await?;
         contents::insert(tx, fresh, named);
         messages::insert(tx, &filed);
+        outcome_row::insert(tx, &filed);
         search_entries::insert_waiting(tx, fresh);
         threads::insert_keys(tx, thread_keys);
         let mut begun = rooms::add_messages(tx, &filed).await?;

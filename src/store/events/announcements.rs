@@ -16,6 +16,7 @@ use crate::store::engine::gates;
 use crate::store::engine::many::many;
 use crate::store::engine::row::{Columns, organization_of};
 use crate::store::engine::sql::{Row, Value as Column, sql};
+use crate::store::events::event_row::told;
 
 /// Writes events with the commit, each with a delivery to each destination that wants it: of its
 /// category, of its account or an ancestor, and not disabled. Consecutive events of one change,
@@ -61,9 +62,10 @@ pub async fn announce_to(
 /// Writes events; returns the number of each in the order of arrivals. A message's contact and room
 /// are locked by now, so that within a room the numbers grow in the order of commits.
 async fn insert_events(tx: &mut Transaction, events: &[Event]) -> Result<Vec<i64>, StoreError> {
-    // The message is looked up by the id of the event.
-    if let Some(event) = events.iter().find(|event| event.message != event.of_message()) {
-        let detail = format!("the event {} does not have the id of its message", event.id);
+    // `told` has the one or names the other (`event_row`).
+    if let Some(event) = events.iter().find(|event| event.message.is_some() == event.told.is_some())
+    {
+        let detail = format!("the event {} must have a message, or data of its own", event.id);
         return Err(StoreError::Corrupt { table: "events", detail });
     }
     let rows: Vec<&[Event]> = events.chunk_by(|one, next| one.id.row() == next.id.row()).collect();
@@ -81,7 +83,7 @@ async fn insert_events(tx: &mut Transaction, events: &[Event]) -> Result<Vec<i64
             organization_of(&event.lineage).into(),
             event.lineage.agent.into(),
             event.contact.map(ContactId::get).into(),
-            event.told.as_ref().map(ToString::to_string).into(),
+            told(event).into(),
             (*arrived).into(),
             has_position.then_some(*arrived).into(),
         ])

@@ -69,6 +69,12 @@ fn tools(town: &AccessWorld) -> Vec<Tool> {
             About::Sample,
         ),
         tool(
+            "record_outcome",
+            "POST /messages/{uuid}/outcome",
+            json!({ "uuid": uuid, "outcome": "done", "override": "again" }),
+            About::Sample,
+        ),
+        tool(
             "mark_read",
             "POST /conversation/batch",
             json!({ "room": room, "uuid": uuid }),
