@@ -230,7 +230,7 @@ async fn schemas_are_strict_and_every_result_is_as_its_schema_says() {
         ("read_message", json!({}), "missing field `uuid`"),
         ("explain_refusal", json!({}), "one of the two"),
         ("get_policy", json!({}), "several inboxes"),
-        ("read_message", json!({ "uuid": "no uuid" }), "uuid"),
+        ("read_message", json!({ "uuid": "no uuid" }), "must be a UUID"),
     ] {
         let said = mcp.failed(name, wrong).await;
         assert!(said.contains(words), "{name}: {said}");

@@ -8,8 +8,9 @@ use crate::domain::id::{AccountId, MessageId};
 use crate::store::base::Base;
 use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
-use crate::store::engine::many::many;
+use crate::store::engine::many::{Many, many};
 use crate::store::engine::row::Columns;
+use crate::store::engine::sql::Row;
 use crate::store::mailbox::entry::Arrived;
 
 type Key = (AccountId, [u8; 32]);
@@ -42,35 +43,27 @@ impl Base {
     }
 }
 
-/// Remembers the arrivals. Returns the earlier message of each repeat; it may be of this group.
-/// Waits for a commit that stores the same message at this moment.
-pub async fn remember(
-    tx: &mut Transaction,
-    arrived: &[&Arrived],
-    now: Timestamp,
-    clock: &Clock,
-) -> Result<HashMap<MessageId, MessageId>, StoreError> {
-    // The first message with a key claims the key.
-    let mut claims: BTreeMap<Key, &Arrived> = BTreeMap::new();
+/// The first message with a key claims the key.
+fn claims<'a>(arrived: &[&'a Arrived]) -> BTreeMap<Key, &'a Arrived> {
+    let mut claims = BTreeMap::new();
     for one in arrived {
         for key in &one.keys {
-            claims.entry((one.agent, *key)).or_insert(one);
+            claims.entry((one.agent, *key)).or_insert(*one);
         }
     }
+    claims
+}
+
+/// Remembers the arrivals. Waits for a commit that stores the same message at this moment.
+pub fn remember(arrived: &[&Arrived], now: Timestamp, clock: &Clock) -> Many {
     // In steady time: setting the clock turns no repeat into a new message.
     let until = |one: &Arrived| clock.steady_of(one.remembered_until);
     // A key still remembered keeps its message; an expired key is taken over.
-    let rows = claims.iter().map(|((agent, key), one)| {
+    let rows = claims(arrived).into_iter().map(|((agent, key), one)| {
         let until = until(one).into();
-        vec![
-            (*agent).into(),
-            key.as_slice().into(),
-            one.id.0.into(),
-            until,
-            one.organization.into(),
-        ]
+        vec![agent.into(), key.as_slice().into(), one.id.0.into(), until, one.organization.into()]
     });
-    let found = many(
+    many(
         "INSERT INTO arrivals (agent_id, key, message_id, expires_at, organization_id) {rows}
          ON CONFLICT (agent_id, key, organization_id) DO UPDATE SET
             message_id = CASE WHEN arrivals.expires_at <= $1
@@ -81,29 +74,37 @@ pub async fn remember(
         rows.collect(),
     )
     .bind(clock.steady_of(now))
-    .fetch_all(tx.on())
-    .await?;
-    let mut holders: HashMap<Key, MessageId> = HashMap::with_capacity(found.len());
-    for row in &found {
+}
+
+/// Returns the earlier message of each repeat, by the keys as they are remembered; it may be of this
+/// group.
+pub fn earlier(
+    tx: &mut Transaction,
+    arrived: &[&Arrived],
+    remembered: &[Row],
+) -> Result<HashMap<MessageId, MessageId>, StoreError> {
+    let mut holders: HashMap<Key, MessageId> = HashMap::with_capacity(remembered.len());
+    for row in remembered {
         let columns = Columns { table: "arrivals", row };
         let key = (columns.account("agent_id")?, columns.digest("key")?.0);
         holders.insert(key, MessageId(columns.uuid("message_id")?));
     }
     let earlier = repeats(arrived, &holders);
+    if earlier.is_empty() {
+        return Ok(earlier);
+    }
     // Keys that a repeat brought get the stored message, because the repeat is never stored.
-    let moved = claims.iter().filter_map(|((agent, key), one)| {
-        let holder = holders.get(&(*agent, *key))?;
+    let moved = claims(arrived).into_iter().filter_map(|((agent, key), one)| {
+        let holder = holders.get(&(agent, key))?;
         let there = earlier.get(&one.id).filter(|_| *holder == one.id)?;
-        Some(vec![(*agent).into(), key.as_slice().into(), there.0.into()])
+        Some(vec![agent.into(), key.as_slice().into(), there.0.into()])
     });
-    many(
+    tx.later(many(
         "WITH given (agent, key, message) AS ({rows})
          UPDATE arrivals SET message_id = given.message FROM given
          WHERE arrivals.agent_id = given.agent AND arrivals.key = given.key",
         moved.collect(),
-    )
-    .execute(tx.on())
-    .await?;
+    ));
     Ok(earlier)
 }
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::arrivals;
 use super::prepared::PreparedCommit;
 use super::received;
-use crate::domain::event::{Event, announced};
+use crate::domain::event::{Event, EventName, announced};
 use crate::domain::id::{ContactId, MessageId};
 use crate::domain::message::Digest;
 use crate::store::base::Base;
@@ -19,7 +19,7 @@ use crate::store::engine::group::GroupedWork;
 use crate::store::events::announcements;
 use crate::store::mailbox::contacts;
 use crate::store::mailbox::contents;
-use crate::store::mailbox::entry::{Arrived, Entry, OriginalPlace};
+use crate::store::mailbox::entry::{Arrived, Entry, FiledMessage, OriginalPlace};
 use crate::store::mailbox::intake_records;
 use crate::store::mailbox::messages;
 use crate::store::mailbox::outcome_row;
@@ -91,10 +91,13 @@ impl CommitWriter {
             let arrived: Vec<&Arrived> =
                 entries.iter().filter_map(|e| e.arrived.as_ref()).collect();
             let clock = self.base.mint().clock();
-            earlier = arrivals::remember(&mut tx, &arrived, now, clock).await?;
+            let remembering = arrivals::remember(&arrived, now, clock);
+            let [remembered, known] = tx.ask([remembering, contacts::known(&arrived)]).await?;
+            earlier = arrivals::earlier(&mut tx, &arrived, &remembered)?;
             let fresh: Vec<&Arrived> =
                 arrived.into_iter().filter(|one| !earlier.contains_key(&one.id)).collect();
-            contact_of = self.store(&mut tx, &fresh, &named).await?;
+            let filed = contacts::find_or_create(&mut tx, &fresh, &known).await?;
+            contact_of = self.store(&mut tx, filed, &named).await?;
             intake_records::insert(&mut tx, &entries, &earlier);
             let has_concurrent_writers = tx.has_concurrent_writers();
             tx.commit().await?;
@@ -115,25 +118,33 @@ impl CommitWriter {
     async fn store(
         &self,
         tx: &mut Transaction,
-        fresh: &[&Arrived],
+        mut filed: Vec<FiledMessage<'_>>,
         named: &HashMap<Digest, String>,
     ) -> Result<HashMap<MessageId, ContactId>, StoreError> {
-        let mut filed = contacts::find_or_create(tx, fresh).await?;
-        let thread_keys = threads::assign(tx, &mut filed).await?;
-        sessions::assign(tx, &mut filed).await?;
-        contents::insert(tx, fresh, named);
+        let about = filed.iter().flat_map(|one| {
+            announced_by(one, false).map(|name| (&one.message.lineage, name.category()))
+        });
+        let listeners = announcements::listeners(about);
+        let asked = [threads::known(&filed), sessions::known(&filed), listeners];
+        let [threads, sessions, listeners] = tx.ask(asked).await?;
+        let thread_keys = threads::assign(&threads, &mut filed)?;
+        sessions::assign(&sessions, &mut filed)?;
+        let fresh: Vec<&Arrived> = filed.iter().map(|one| one.message).collect();
+        contents::insert(tx, &fresh, named);
         messages::insert(tx, &filed);
         outcome_row::insert(tx, &filed);
-        search_entries::insert_waiting(tx, fresh);
+        search_entries::insert_waiting(tx, &fresh);
         threads::insert_keys(tx, thread_keys);
-        let mut begun = rooms::add_messages(tx, &filed).await?;
+        let counts: Vec<usize> = filed.iter().map(|one| announced_by(one, false).count()).collect();
+        let numbers = announcements::numbers(tx, &counts);
+        let [written, numbers] = tx.ask([rooms::add_messages(&filed), numbers]).await?;
+        let mut begun = rooms::added(tx, &filed, &written).await?;
         let mut events = Vec::new();
         for one in &filed {
             let message = one.message;
             // The first message of the group in its room.
             let first_of_room = begun.remove(&one.room());
-            let names = announced(one.change, first_of_room, message.handle.source());
-            for (name, number) in names.zip(1..) {
+            for (name, number) in announced_by(one, first_of_room).zip(1..) {
                 events.push(Event {
                     id: message.id.event(number),
                     name,
@@ -145,9 +156,14 @@ impl CommitWriter {
                 });
             }
         }
-        announcements::announce(tx, &events, self.base.mint()).await?;
+        announcements::write(tx, &events, &listeners, &numbers, self.base.mint())?;
         Ok(filed.iter().map(|one| (one.message.id, one.contact)).collect())
     }
+}
+
+/// Returns the events of a message; as many whether the room begins with it or not.
+fn announced_by(one: &FiledMessage<'_>, first_of_room: bool) -> impl Iterator<Item = EventName> {
+    announced(one.change, first_of_room, one.message.handle.source())
 }
 
 impl GroupedWork for CommitWriter {

@@ -11,6 +11,7 @@ use tokio::sync::Mutex;
 use super::error::StoreError;
 use super::sql::{Connection, sql};
 use super::trust::Trust;
+use super::writer::Writer;
 
 /// Commits between two checks of the log.
 const BETWEEN_LOOKS: u32 = 16;
@@ -22,7 +23,7 @@ const LOG: u32 = 4;
 #[derive(Debug)]
 pub struct Checkpoints {
     connection: SqlitePool,
-    writer: SqlitePool,
+    writer: Writer,
     /// Uncopied pages of the log that start a copy.
     pages: u32,
     commits: AtomicU32,
@@ -33,7 +34,7 @@ impl Checkpoints {
     /// Connects at the first check.
     pub fn new(
         options: SqliteConnectOptions,
-        writer: SqlitePool,
+        writer: Writer,
         pages: u32,
         patience: Duration,
     ) -> Self {
@@ -79,16 +80,15 @@ impl Checkpoints {
         let on = Connection::SqlitePool(&self.connection, trust);
         let log = sql("PRAGMA wal_checkpoint(NOOP)").fetch_one(on).await?;
         let (pages, copied) = (log.get::<i64>("log")?, log.get::<i64>("checkpointed")?);
-        let copy = async |by| {
-            let on = Connection::SqlitePool(by, trust);
-            sql("PRAGMA wal_checkpoint(PASSIVE)").fetch_one(on).await.map(drop)
-        };
+        let copy = "PRAGMA wal_checkpoint(PASSIVE)";
         if pages - copied >= i64::from(self.pages) {
-            copy(&self.connection).await?;
+            let on = Connection::SqlitePool(&self.connection, trust);
+            sql(copy).fetch_one(on).await?;
         }
         // Left to SQLite, this copy would run behind a commit, and report a failure nowhere.
         if pages >= i64::from(self.most()) {
-            copy(&self.writer).await?;
+            let mut turn = self.writer.turn().await?;
+            sql(copy).fetch_one(Connection::Sqlite(turn.connection(), trust)).await?;
         }
         Ok(())
     }
@@ -123,7 +123,8 @@ mod tests {
             embedded::open(&folder.path().join("data"), &rules, Opening::Create).await.unwrap();
         let trust = Trust::default();
         let write = async |text| {
-            sql(text).execute(Connection::SqlitePool(&store.writer, &trust)).await.unwrap();
+            let mut turn = store.writer.turn().await.unwrap();
+            sql(text).execute(Connection::Sqlite(turn.connection(), &trust)).await.unwrap();
         };
         write("CREATE TABLE t (a BLOB)").await;
         let mut behind = false;

@@ -14,8 +14,9 @@ use super::location::Location;
 use super::many::{Many, together};
 use super::postgres;
 use super::schema::Opening;
-use super::sql::Connection;
+use super::sql::{Connection, Row, sql};
 use super::trust::Trust;
+use super::writer::Turn;
 use crate::rules::StoreConnections as Connections;
 
 #[derive(Clone, Debug)]
@@ -130,22 +131,18 @@ impl Database {
         trust.check()?;
         let inner = match self {
             Self::Sqlite(database) => {
-                // In WAL mode NORMAL leaves out the fsync of a commit, and nothing else.
-                let begin = match flush {
-                    Flush::Now => "PRAGMA synchronous = FULL; BEGIN IMMEDIATE",
-                    Flush::Later => "PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE",
-                };
-                let begun = database.writer.begin_with(begin).await;
-                let begun = begun.map_err(|error| trust.record_loss(error))?;
+                let mut turn = database.writer.turn().await?;
+                // The turn's former user may have lost trust while this caller waited.
+                trust.check()?;
+                turn.begin(flush).await.map_err(|error| trust.record_loss(error))?;
                 Inner::Sqlite {
-                    begun,
+                    turn,
                     checkpoints: Arc::clone(&database.checkpoints),
                     directory: Arc::clone(&database.directory),
                 }
             }
             Self::Postgres(pool) => Inner::Postgres(pool.begin(BEGIN).await?),
         };
-        // The connection's former user may have lost trust while this caller waited.
         trust.check()?;
         let (trust, bell) = (trust.clone(), Arc::clone(bell));
         let waiting = Vec::new();
@@ -178,11 +175,7 @@ pub struct Transaction {
 }
 
 enum Inner {
-    Sqlite {
-        begun: sqlx::Transaction<'static, sqlx::Sqlite>,
-        checkpoints: Arc<Checkpoints>,
-        directory: Arc<DirectoryMark>,
-    },
+    Sqlite { turn: Turn, checkpoints: Arc<Checkpoints>, directory: Arc<DirectoryMark> },
     Postgres(Lease),
 }
 
@@ -191,16 +184,29 @@ impl Transaction {
     /// begun, continues when the future is dropped: a write that does not reach the disk must be
     /// noticed even if no caller waits any more.
     pub async fn commit(mut self) -> Result<(), StoreError> {
-        self.write_now().await?;
+        let mut writes = together(std::mem::take(&mut self.waiting), self.has_concurrent_writers());
         let Self { inner, trust, bell, rings, changing, .. } = self;
         trust.check()?;
         let committing = tokio::spawn(async move {
             match inner {
-                Inner::Sqlite { begun, checkpoints, .. } => {
-                    begun.commit().await.map_err(|error| trust.record_loss(error))?;
+                Inner::Sqlite { mut turn, checkpoints, .. } => {
+                    // The last of them and the end are one call.
+                    match writes.last_mut() {
+                        Some(last) => {
+                            last.push(";\nCOMMIT");
+                        }
+                        None => writes.push(sql("COMMIT")),
+                    }
+                    for statement in writes {
+                        statement.execute(Connection::Sqlite(turn.connection(), &trust)).await?;
+                    }
+                    turn.ended();
                     checkpoints.committed(&trust);
                 }
-                Inner::Postgres(inner) => {
+                Inner::Postgres(mut inner) => {
+                    for statement in writes {
+                        statement.execute(Connection::Postgres(&mut inner)).await?;
+                    }
                     inner.commit().await.map_err(|error| trust.record_loss(error))?;
                 }
             }
@@ -218,6 +224,14 @@ impl Transaction {
     /// returned, and statements before the commit do not see its rows.
     pub fn later(&mut self, write: Many) {
         self.waiting.push(write);
+    }
+
+    /// Asks all, in their order, and returns the rows of each: a batch costs its calls.
+    pub(in crate::store) async fn ask<const N: usize>(
+        &mut self,
+        all: [Many; N],
+    ) -> Result<[Vec<Row>; N], StoreError> {
+        Many::fetch_each(all, self.on()).await
     }
 
     /// Runs the deferred writes now, for statements of this transaction that read their rows.
@@ -247,7 +261,7 @@ impl Transaction {
     /// Returns the connection to run statements on.
     pub fn on(&mut self) -> Connection<'_> {
         match &mut self.inner {
-            Inner::Sqlite { begun, .. } => Connection::Sqlite(begun, &self.trust),
+            Inner::Sqlite { turn, .. } => Connection::Sqlite(turn.connection(), &self.trust),
             Inner::Postgres(inner) => Connection::Postgres(inner),
         }
     }

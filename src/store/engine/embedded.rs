@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use sqlx::Connection as _;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
@@ -22,6 +21,7 @@ use super::error::StoreError;
 use super::schema::{self, Opening};
 use super::sql::{Connection, Row, Statement};
 use super::trust::Trust;
+use super::writer::Writer;
 use crate::disk;
 use crate::rules::StoreConnections as Connections;
 
@@ -43,7 +43,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(20);
 pub struct Embedded {
     pub folder: PathBuf,
     pub reader: SqlitePool,
-    pub writer: SqlitePool,
+    pub writer: Writer,
     pub checkpoints: Arc<Checkpoints>,
     pub directory: Arc<DirectoryMark>,
     /// Time limit of a statement that walks many rows.
@@ -80,27 +80,18 @@ pub async fn open(
         .statement_cache_capacity(STATEMENTS)
         .pragma("cache_size", format!("-{}", u64::from(rules.embedded_cache_mib) * 1024))
         .pragma("wal_autocheckpoint", "0");
-    let writer = SqlitePoolOptions::new()
-        .max_connections(1)
-        .acquire_timeout(rules.acquire())
-        // A ping of a local file costs as much as the statement itself.
-        .test_before_acquire(false)
-        // SQLite ends a transaction by itself when the disk is full or a write fails. sqlx does not
-        // notice, and the connection would refuse every later transaction.
-        .before_acquire(|connection, _| {
-            let clean = !connection.is_in_transaction();
-            Box::pin(async move { Ok(clean) })
-        })
-        // Statement journals would be files otherwise, one in ten commits. Readers keep files,
-        // because their sorts are long.
-        .connect_with(options.clone().pragma("temp_store", "memory"))
-        .await
-        .map_err(open_error)?;
+    let first = SqlitePoolOptions::new().max_connections(1);
+    let first = first.connect_with(options.clone()).await.map_err(open_error)?;
     if opening != Opening::AsIs {
-        migrate(&writer).await?;
-    } else if !is_current(&writer).await? {
+        migrate(&first).await?;
+    } else if !is_current(&first).await? {
         return Err(StoreError::Older { at: at() });
     }
+    // Statement journals would be files otherwise, one in ten commits. Readers keep files,
+    // because their sorts are long.
+    let writing = options.clone().pragma("temp_store", "memory");
+    let writer = Writer::connect(writing, rules.acquire()).await.map_err(open_error)?;
+    first.close().await;
     drop(lock);
     let (pages, patience) = (rules.embedded_checkpoint_pages, rules.acquire());
     let checkpoints = Checkpoints::new(options.clone(), writer.clone(), pages, patience).into();
@@ -117,22 +108,21 @@ pub async fn open(
     Ok(Embedded { folder, reader, writer, checkpoints, directory, statement, longest })
 }
 
-async fn is_current(writer: &SqlitePool) -> Result<bool, StoreError> {
-    let mut one = writer.acquire().await?;
+async fn is_current(pool: &SqlitePool) -> Result<bool, StoreError> {
+    let mut one = pool.acquire().await?;
     let names = sqlx::query_as(schema::NAMES).fetch_all(&mut *one).await?;
     schema::is_current(&mut *one, &migrations(), &names).await
 }
 
 /// Brings the schema to this version. A newer one is left as it is, if this program may use it.
-async fn migrate(writer: &SqlitePool) -> Result<(), StoreError> {
+async fn migrate(pool: &SqlitePool) -> Result<(), StoreError> {
     let mut known = migrations();
-    match known.run(writer).await {
+    match known.run(pool).await {
         Err(MigrateError::VersionMissing(_)) => {
-            let names: Vec<schema::Applied> =
-                sqlx::query_as(schema::NAMES).fetch_all(writer).await?;
+            let names: Vec<schema::Applied> = sqlx::query_as(schema::NAMES).fetch_all(pool).await?;
             schema::check_newer(&known, &names)?;
             known.set_ignore_missing(true);
-            Ok(known.run(writer).await?)
+            Ok(known.run(pool).await?)
         }
         done => Ok(done?),
     }

@@ -64,6 +64,29 @@ impl Many {
         Ok(found)
     }
 
+    /// Asks all, in their order: in one call of SQLite, unless one of them has too many rows. Returns
+    /// the rows of each, in no particular order.
+    pub(in crate::store) async fn fetch_each<const N: usize>(
+        all: [Self; N],
+        mut on: Connection<'_>,
+    ) -> Result<[Vec<Row>; N], StoreError> {
+        let mut found = [const { Vec::new() }; N];
+        let fits = all.iter().all(|one| one.rows.len() <= one.most());
+        if let (Connection::Sqlite(one, trust), true) = (on.again(), fits) {
+            let (places, parts): (Vec<_>, Vec<_>) =
+                found.iter_mut().zip(all).filter(|(_, one)| !one.rows.is_empty()).unzip();
+            if !parts.is_empty() {
+                let rows = of_rows(parts).fetch_each(one, trust).await?;
+                places.into_iter().zip(rows).for_each(|(place, rows)| *place = rows);
+            }
+            return Ok(found);
+        }
+        for (place, one) in found.iter_mut().zip(all) {
+            *place = one.fetch_all(on.again()).await?;
+        }
+        Ok(found)
+    }
+
     fn statements(self, postgres: bool) -> Vec<Statement> {
         let most = if postgres { ARRAY } else { self.most() };
         self.pieces(most).into_iter().map(|piece| one_call(vec![piece], postgres)).collect()

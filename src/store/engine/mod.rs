@@ -30,3 +30,4 @@ pub mod servers;
 pub mod serving;
 pub mod sql;
 pub mod trust;
+pub mod writer;

@@ -9,10 +9,11 @@
 use std::borrow::Cow;
 use std::pin::Pin;
 
+use futures_util::StreamExt as _;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqlitePool, SqliteRow};
-use sqlx::{AssertSqlSafe, Decode, Postgres, Row as _, Sqlite, Type};
+use sqlx::{AssertSqlSafe, Decode, Either, Executor as _, Postgres, Row as _, Sqlite, Type};
 use uuid::Uuid;
 
 use super::error::StoreError;
@@ -235,6 +236,25 @@ impl Statement {
                     answers.wait(asking).await?.map(Row::Postgres)
                 }
             })
+        })
+    }
+
+    /// Returns the rows of each statement of one call of SQLite.
+    pub fn fetch_each<'c>(
+        self,
+        one: &'c mut SqliteConnection,
+        trust: &'c Trust,
+    ) -> Work<'c, Vec<Vec<Row>>> {
+        Box::pin(async move {
+            let mut steps = one.fetch_many(self.sqlite());
+            let (mut found, mut rows) = (Vec::new(), Vec::new());
+            while let Some(step) = steps.next().await {
+                match step.map_err(|error| trust.record_loss(error))? {
+                    Either::Left(_) => found.push(std::mem::take(&mut rows)),
+                    Either::Right(row) => rows.push(Row::Sqlite(row)),
+                }
+            }
+            Ok(found)
         })
     }
 

@@ -13,22 +13,36 @@ use crate::domain::id::{AccountId, ContactId, DeliveryId, Mint};
 use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
-use crate::store::engine::many::many;
+use crate::store::engine::many::{Many, many};
 use crate::store::engine::row::{Columns, organization_of};
-use crate::store::engine::sql::{Row, Value as Column, sql};
+use crate::store::engine::sql::{Row, Value as Column};
 use crate::store::events::event_row::told;
 
-/// Writes events with the commit, each with a delivery to each destination that wants it: of its
-/// category, of its account or an ancestor, and not disabled. Consecutive events of one change,
-/// equal in all but id and name, become one row. The transaction has passed the gates of these
-/// accounts: a removal of a destination waits, and cancels these deliveries with the rest.
+/// Writes events with the commit, each with a delivery to each destination that wants it. The
+/// transaction has passed the gates of these accounts: a removal of a destination waits, and
+/// cancels these deliveries with the rest.
 pub async fn announce(
     tx: &mut Transaction,
     events: &[Event],
     mint: &Mint,
 ) -> Result<(), StoreError> {
-    let listeners = find_listeners(tx, events).await?;
-    let numbers = insert_events(tx, events).await?;
+    let about = events.iter().map(|event| (&event.lineage, event.name.category()));
+    let [listeners, numbers] = tx.ask([listeners(about), numbers(tx, &counts(events))]).await?;
+    write(tx, events, &listeners, &numbers, mint)
+}
+
+/// Writes events with the commit, each with a delivery to each of the listeners that wants it: of
+/// its category, of its account or an ancestor. Consecutive events of one change, equal in all but
+/// id and name, become one row.
+pub fn write(
+    tx: &mut Transaction,
+    events: &[Event],
+    listeners: &[Row],
+    numbers: &[Row],
+    mint: &Mint,
+) -> Result<(), StoreError> {
+    let listeners = read_listeners(listeners)?;
+    let numbers = insert_events(tx, events, numbers)?;
     let mut deliveries: Vec<Vec<Column>> = Vec::new();
     for (event, arrived) in events.iter().zip(numbers) {
         let due = due_at_once(mint, event);
@@ -51,7 +65,8 @@ pub async fn announce_to(
     event: &Event,
     destination: &Destination,
 ) -> Result<DeliveryId, StoreError> {
-    let numbers = insert_events(tx, std::slice::from_ref(event)).await?;
+    let [taken] = tx.ask([numbers(tx, &[1])]).await?;
+    let numbers = insert_events(tx, std::slice::from_ref(event), &taken)?;
     let id = DeliveryId(mint.uuid());
     let (listener, due) = (Listener::from(destination), due_at_once(mint, event));
     let rows = numbers.into_iter().map(|number| delivery_row(id, event, number, listener, due));
@@ -61,15 +76,19 @@ pub async fn announce_to(
 
 /// Writes events; returns the number of each in the order of arrivals. A message's contact and room
 /// are locked by now, so that within a room the numbers grow in the order of commits.
-async fn insert_events(tx: &mut Transaction, events: &[Event]) -> Result<Vec<i64>, StoreError> {
+fn insert_events(
+    tx: &mut Transaction,
+    events: &[Event],
+    taken: &[Row],
+) -> Result<Vec<i64>, StoreError> {
     // `told` has the one or names the other (`event_row`).
     if let Some(event) = events.iter().find(|event| event.message.is_some() == event.told.is_some())
     {
         let detail = format!("the event {} must have a message, or data of its own", event.id);
         return Err(StoreError::Corrupt { table: "events", detail });
     }
-    let rows: Vec<&[Event]> = events.chunk_by(|one, next| one.id.row() == next.id.row()).collect();
-    let numbers = next_numbers(tx, &rows).await?;
+    let rows: Vec<&[Event]> = events.chunk_by(is_one_change).collect();
+    let numbers = read_numbers(tx, &counts(events), taken)?;
     let has_position = !tx.has_concurrent_writers();
     let columns = |(events, arrived): (&&[Event], &i64)| -> Option<Vec<Column>> {
         let event = events.first()?;
@@ -97,36 +116,54 @@ async fn insert_events(tx: &mut Transaction, events: &[Event]) -> Result<Vec<i64
     Ok(rows.iter().zip(numbers).flat_map(of_each).collect())
 }
 
-/// Returns the next numbers of the sequence of events, rising, one for each row. On PostgreSQL the
-/// sequence leaves gaps, but no transaction waits for the number of another one. On SQLite the
+fn is_one_change(one: &Event, next: &Event) -> bool {
+    one.id.row() == next.id.row()
+}
+
+/// Returns the number of events of each row.
+fn counts(events: &[Event]) -> Vec<usize> {
+    events.chunk_by(is_one_change).map(<[Event]>::len).collect()
+}
+
+fn count(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// Takes the next numbers of the sequence of events, for rows of so many events each. On PostgreSQL
+/// the sequence leaves gaps, but no transaction waits for the number of another one. On SQLite the
 /// number is the position of the row's last event; a position is never given twice.
-async fn next_numbers(tx: &mut Transaction, rows: &[&[Event]]) -> Result<Vec<i64>, StoreError> {
-    let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+pub fn numbers(tx: &Transaction, events: &[usize]) -> Many {
+    let (text, taken) = match tx.has_concurrent_writers() {
+        true => (
+            "WITH given (taken) AS ({rows})
+             SELECT nextval('event_numbers') AS number
+             FROM given CROSS JOIN LATERAL generate_series(1, given.taken)",
+            events.len(),
+        ),
+        false => (
+            "WITH given (taken) AS ({rows})
+             UPDATE event_log SET last_position = last_position + given.taken FROM given
+             WHERE id = 1 RETURNING last_position AS number",
+            events.iter().sum(),
+        ),
+    };
+    many(text, if events.is_empty() { Vec::new() } else { vec![vec![count(taken).into()]] })
+}
+
+/// Returns the number of each row, rising.
+fn read_numbers(tx: &Transaction, events: &[usize], taken: &[Row]) -> Result<Vec<i64>, StoreError> {
     let number = |row: &Row| Columns { table: "event_log", row }.integer("number");
-    if rows.is_empty() {
-        return Ok(Vec::new());
-    }
+    let mut numbers = taken.iter().map(number).collect::<Result<Vec<_>, _>>()?;
     if tx.has_concurrent_writers() {
-        let taken = sql("SELECT nextval('event_numbers') AS number FROM generate_series(1, $1)")
-            .bind(count(rows.len()))
-            .fetch_all(tx.on())
-            .await?;
-        let mut numbers = taken.iter().map(number).collect::<Result<Vec<_>, _>>()?;
         numbers.sort_unstable();
         return Ok(numbers);
     }
-    let events = rows.iter().map(|events| count(events.len())).sum::<i64>();
-    let end = sql("UPDATE event_log SET last_position = last_position + $1 WHERE id = 1
-                   RETURNING last_position AS number")
-    .bind(events)
-    .fetch_one(tx.on())
-    .await?;
-    let mut last = number(&end)? - events;
-    let next = |events: &&[Event]| {
-        last += count(events.len());
+    let mut last = numbers.first().copied().unwrap_or(0) - count(events.iter().sum());
+    let next = |events: &usize| {
+        last += count(*events);
         last
     };
-    Ok(rows.iter().map(next).collect())
+    Ok(events.iter().map(next).collect())
 }
 
 /// Returns the steady time of the event, so that deliveries are due in the order of events. Never
@@ -214,12 +251,12 @@ impl From<&Destination> for Listener {
 
 type Listeners = HashMap<(AccountId, Category), Vec<Listener>>;
 
-async fn find_listeners(tx: &mut Transaction, events: &[Event]) -> Result<Listeners, StoreError> {
-    let wanted: BTreeSet<(AccountId, Category)> = events
-        .iter()
-        .flat_map(|event| event.lineage.ids().map(|id| (id, event.name.category())))
-        .collect();
-    let found = many(
+/// Asks for the destinations that want events of these categories about these accounts, and are
+/// not disabled.
+pub fn listeners<'e>(about: impl Iterator<Item = (&'e Lineage, Category)>) -> Many {
+    let wanted: BTreeSet<(AccountId, Category)> =
+        about.flat_map(|(lineage, category)| lineage.ids().map(move |id| (id, category))).collect();
+    many(
         "WITH given (account, kind) AS ({rows})
          SELECT destinations.id, account_id, category, ordered
          FROM given CROSS JOIN destinations
@@ -227,10 +264,11 @@ async fn find_listeners(tx: &mut Transaction, events: &[Event]) -> Result<Listen
            AND disabled_at IS NULL",
         wanted.iter().map(|(id, kind)| vec![(*id).into(), kind.as_str().into()]).collect(),
     )
-    .fetch_all(tx.on())
-    .await?;
+}
+
+fn read_listeners(found: &[Row]) -> Result<Listeners, StoreError> {
     let mut listeners = Listeners::new();
-    for row in &found {
+    for row in found {
         let columns = Columns { table: "destinations", row };
         let key = (columns.account("account_id")?, columns.word("category")?);
         let listener = Listener { id: columns.uuid("id")?, ordered: columns.flag("ordered")? };

@@ -1,14 +1,14 @@
 //! The senders that an organization knows. The time of a contact's last message is in its rooms, so
 //! that a message does not change the contact's row. The row gets it when the message is deleted.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::entry::{Arrived, FiledMessage};
 use crate::domain::contact::{Contact, ContactChange};
 use crate::domain::id::{AccountId, ContactId, SessionId, ThreadId};
 use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
-use crate::store::engine::many::many;
+use crate::store::engine::many::{Many, many};
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, Row};
 use crate::store::tenancy::accounts::next_user_ids;
@@ -22,22 +22,26 @@ struct SenderKey {
 
 type MessagesBySender<'a> = BTreeMap<SenderKey, Vec<&'a Arrived>>;
 
+/// Asks for the contacts of these messages. Locks them until the transaction ends: no other gateway
+/// begins their rooms.
+pub fn known(arrived: &[&Arrived]) -> Many {
+    let senders: BTreeSet<SenderKey> = arrived.iter().map(|one| sender(one)).collect();
+    find(senders.iter())
+}
+
 /// Finds or creates the contact of each message and updates its name. Returns the messages in the
-/// same order, each in a thread and a session of its own. Locks the contacts until the transaction
-/// ends: no other gateway begins their rooms.
+/// same order, each in a thread and a session of its own. Others among the known do not matter.
 pub async fn find_or_create<'a>(
     tx: &mut Transaction,
     arrived: &[&'a Arrived],
+    known: &[Row],
 ) -> Result<Vec<FiledMessage<'a>>, StoreError> {
-    let sender = |one: &Arrived| SenderKey {
-        organization: one.organization,
-        address: one.handle.to_string(),
-    };
     let mut messages = MessagesBySender::new();
     for one in arrived {
         messages.entry(sender(one)).or_default().push(one);
     }
-    let mut known = find(tx, messages.keys()).await?;
+    let mut known = read(known)?;
+    known.retain(|sender, _| messages.contains_key(sender));
     let created = create(tx, &messages, &known).await?;
     if known.len() + created.len() < messages.len() {
         // Another gateway created the missing ones after the read above, and has committed since.
@@ -45,7 +49,7 @@ pub async fn find_or_create<'a>(
             .keys()
             .filter(|sender| !known.contains_key(*sender) && !created.contains_key(*sender));
         let missed: Vec<_> = missed.collect();
-        known.extend(find(tx, missed.into_iter()).await?);
+        known.extend(read(&find(missed.into_iter()).fetch_all(tx.on()).await?)?);
     }
     rename(tx, &messages, &known);
 
@@ -103,14 +107,15 @@ impl Impression {
     }
 }
 
-async fn find(
-    tx: &mut Transaction,
-    senders: impl Iterator<Item = &SenderKey>,
-) -> Result<HashMap<SenderKey, KnownContact>, StoreError> {
+fn sender(one: &Arrived) -> SenderKey {
+    SenderKey { organization: one.organization, address: one.handle.to_string() }
+}
+
+fn find<'s>(senders: impl Iterator<Item = &'s SenderKey>) -> Many {
     let rows = senders
         .map(|sender| vec![sender.organization.into(), sender.address.as_str().into()])
         .collect();
-    let found = many(
+    many(
         "WITH given (organization, mailbox) AS ({rows})
          SELECT contacts.id, organization_id, contacts.address, contacts.name
          FROM given CROSS JOIN contacts
@@ -118,8 +123,9 @@ async fn find(
         rows,
     )
     .locking("ORDER BY organization_id, contacts.address FOR NO KEY UPDATE OF contacts")
-    .fetch_all(tx.on())
-    .await?;
+}
+
+fn read(found: &[Row]) -> Result<HashMap<SenderKey, KnownContact>, StoreError> {
     let contact = |row| {
         let columns = Columns { table: "contacts", row };
         let (id, name) = (columns.contact("id")?, columns.optional_text("name")?);

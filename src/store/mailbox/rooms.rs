@@ -20,9 +20,9 @@ use crate::store::base::Base;
 use crate::store::base::page::Cursor;
 use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
-use crate::store::engine::many::many;
+use crate::store::engine::many::{Many, many};
 use crate::store::engine::row::{Columns, stored};
-use crate::store::engine::sql::{Value, sql};
+use crate::store::engine::sql::{Row, Value, sql};
 
 /// A message that a transaction has deleted, and that its room still counts.
 #[derive(Clone, Copy, Debug)]
@@ -91,18 +91,20 @@ pub fn contains(scope: &Scope, lineage: &Lineage, agent: AccountId) -> bool {
     below && scope.permitted().is_none_or(|permitted| permitted.contains(&agent))
 }
 
-/// Adds new messages to their rooms, and locks these; the caller holds the contacts locked. Returns
-/// the rooms that begin with them.
-pub async fn add_messages(
-    tx: &mut Transaction,
-    filed: &[FiledMessage<'_>],
-) -> Result<HashSet<Room>, StoreError> {
-    let mut rooms: BTreeMap<Room, Vec<&FiledMessage<'_>>> = BTreeMap::new();
+type NewOfRooms<'f> = BTreeMap<Room, Vec<&'f FiledMessage<'f>>>;
+
+fn by_room<'f>(filed: &'f [FiledMessage<'f>]) -> NewOfRooms<'f> {
+    let mut rooms = NewOfRooms::new();
     for one in filed {
         rooms.entry(one.room()).or_default().push(one);
     }
-    let rows = rooms.values().filter_map(|new| new_row(new));
-    let written = many(
+    rooms
+}
+
+/// Adds new messages to their rooms, and locks these; the caller holds the contacts locked. Tells
+/// [`added`] what it has written.
+pub fn add_messages(filed: &[FiledMessage<'_>]) -> Many {
+    many(
         "INSERT INTO rooms (contact_id, agent_id, partner_id, reseller_id, organization_id, inbox,
              started_at, last_at, last_message_id, preview, messages, unread, read_at, read_id,
              session_id, session_at, session_messages)
@@ -130,12 +132,20 @@ pub async fn add_messages(
                                      THEN rooms.session_messages + excluded.session_messages
                                      ELSE excluded.session_messages END
          RETURNING contact_id, agent_id, messages, read_at",
-        rows.collect(),
+        by_room(filed).values().filter_map(|new| new_row(new)).collect(),
     )
-    .fetch_all(tx.on())
-    .await?;
+}
+
+/// Corrects the rooms of messages that are older than what was read. Returns the rooms that begin
+/// with these messages.
+pub async fn added(
+    tx: &mut Transaction,
+    filed: &[FiledMessage<'_>],
+    written: &[Row],
+) -> Result<HashSet<Room>, StoreError> {
+    let rooms = by_room(filed);
     let (mut begun, mut overtaken) = (HashSet::new(), Vec::new());
-    for row in &written {
+    for row in written {
         let columns = Columns { table: "rooms", row };
         let room = room(&columns)?;
         let new = rooms.get(&room).map_or(&[][..], Vec::as_slice);

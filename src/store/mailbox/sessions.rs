@@ -5,7 +5,7 @@
 //! A commit locks the contact before it reads the current session; a reset locks the contact before
 //! it changes it. So no message joins a session after its reset was reported.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::entry::FiledMessage;
 use super::presence::PRESENT_ROOM;
@@ -24,7 +24,7 @@ use crate::store::base::Base;
 use crate::store::base::page::{Cursor, Direction, Page, below, in_range};
 use crate::store::engine::database::{Transaction, retry_conflicts};
 use crate::store::engine::error::StoreError;
-use crate::store::engine::many::many;
+use crate::store::engine::many::{Many, many};
 use crate::store::engine::row::{Columns, stored};
 use crate::store::engine::sql::{Connection, Row, Statement, sql};
 use crate::store::tenancy::audit::{self, Note};
@@ -202,38 +202,36 @@ impl Base {
     }
 }
 
-/// Finds or begins the session of each message. The caller holds the contacts locked. A new
-/// session has the id of its first message, so that no two sessions share an id.
-pub async fn assign(
-    tx: &mut Transaction,
-    filed: &mut [FiledMessage<'_>],
-) -> Result<(), StoreError> {
-    let mut sessions: BTreeMap<Room, SessionId> = BTreeMap::new();
-    let mut created = BTreeSet::new();
-    for one in filed.iter() {
-        sessions.entry(one.room()).or_insert(one.session);
-        if one.change == ContactChange::Created {
-            created.insert(one.contact);
-        }
-    }
-    // New contacts have no rooms yet.
-    let known = sessions.keys().filter(|room| !created.contains(&room.contact));
-    let found = many(
+/// Asks for the current sessions of these rooms; new contacts have none yet. The caller holds the
+/// contacts locked.
+pub fn known(filed: &[FiledMessage<'_>]) -> Many {
+    let created: BTreeSet<_> = filed
+        .iter()
+        .filter(|one| one.change == ContactChange::Created)
+        .map(|one| one.contact)
+        .collect();
+    let rooms: BTreeSet<Room> = filed.iter().map(FiledMessage::room).collect();
+    let rooms = rooms.into_iter().filter(|room| !created.contains(&room.contact));
+    many(
         "WITH given (contact, agent) AS ({rows})
          SELECT contact_id, agent_id, session_id FROM given CROSS JOIN rooms
          WHERE contact_id = given.contact AND agent_id = given.agent",
-        known.map(|room| vec![room.contact.get().into(), room.agent.into()]).collect(),
+        rooms.map(|room| vec![room.contact.get().into(), room.agent.into()]).collect(),
     )
-    .fetch_all(tx.on())
-    .await?;
-    for row in &found {
+}
+
+/// Finds or begins the session of each message. A new session has the id of its first message, so
+/// that no two sessions share an id.
+pub fn assign(known: &[Row], filed: &mut [FiledMessage<'_>]) -> Result<(), StoreError> {
+    let mut sessions: HashMap<Room, SessionId> = HashMap::new();
+    for row in known {
         let columns = Columns { table: "rooms", row };
         if let Some(id) = columns.optional_uuid("session_id")? {
             sessions.insert(room(&columns)?, SessionId(id));
         }
     }
     for one in filed {
-        one.session = sessions.get(&one.room()).copied().unwrap_or(one.session);
+        one.session = *sessions.entry(one.room()).or_insert(one.session);
     }
     Ok(())
 }

@@ -10,8 +10,9 @@ use crate::domain::room::Room;
 use crate::domain::thread::ThreadKey;
 use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
-use crate::store::engine::many::many;
+use crate::store::engine::many::{Many, many};
 use crate::store::engine::row::Columns;
+use crate::store::engine::sql::Row;
 
 /// The new rows of `thread_keys`, by which later messages find their threads.
 pub type NewThreadKeys = BTreeMap<(Room, ThreadKey), KeyedThread>;
@@ -24,18 +25,28 @@ pub struct KeyedThread {
     organization: AccountId,
 }
 
-/// Finds or begins the thread of each message, and returns the new keys. Messages of one room see
-/// each other, in their order. The caller has locked the contacts, so no other gateway adds
-/// messages to these rooms.
-pub async fn assign(
-    tx: &mut Transaction,
-    filed: &mut [FiledMessage<'_>],
-) -> Result<NewThreadKeys, StoreError> {
+/// Asks for the threads that these messages may join. The caller has locked the contacts, so no
+/// other gateway adds messages to these rooms.
+pub fn known(filed: &[FiledMessage<'_>]) -> Many {
     let mut wanted = BTreeSet::new();
-    for one in filed.iter() {
+    for one in filed {
         wanted.extend(one.message.thread.all().map(|key| (one.room(), key)));
     }
-    let mut known = find(tx, &wanted).await?;
+    let rows = wanted.into_iter().map(|(room, key)| {
+        vec![room.contact.get().into(), room.agent.into(), key.0.as_slice().into()]
+    });
+    many(
+        "WITH given (contact, agent, name) AS ({rows})
+         SELECT contact_id, agent_id, key, thread_id FROM given CROSS JOIN thread_keys
+         WHERE contact_id = given.contact AND agent_id = given.agent AND key = given.name",
+        rows.collect(),
+    )
+}
+
+/// Finds or begins the thread of each message, and returns the new keys. Messages of one room see
+/// each other, in their order.
+pub fn assign(known: &[Row], filed: &mut [FiledMessage<'_>]) -> Result<NewThreadKeys, StoreError> {
+    let mut known = read(known)?;
     let mut new_keys = NewThreadKeys::new();
     for one in filed {
         let (room, message) = (one.room(), one.message);
@@ -75,23 +86,9 @@ pub fn insert_keys(tx: &mut Transaction, new: NewThreadKeys) {
     ));
 }
 
-async fn find(
-    tx: &mut Transaction,
-    wanted: &BTreeSet<(Room, ThreadKey)>,
-) -> Result<HashMap<Room, HashMap<ThreadKey, ThreadId>>, StoreError> {
-    let rows = wanted.iter().map(|(room, key)| {
-        vec![room.contact.get().into(), room.agent.into(), key.0.as_slice().into()]
-    });
-    let found = many(
-        "WITH given (contact, agent, name) AS ({rows})
-         SELECT contact_id, agent_id, key, thread_id FROM given CROSS JOIN thread_keys
-         WHERE contact_id = given.contact AND agent_id = given.agent AND key = given.name",
-        rows.collect(),
-    )
-    .fetch_all(tx.on())
-    .await?;
+fn read(found: &[Row]) -> Result<HashMap<Room, HashMap<ThreadKey, ThreadId>>, StoreError> {
     let mut known: HashMap<Room, HashMap<ThreadKey, ThreadId>> = HashMap::new();
-    for row in &found {
+    for row in found {
         let columns = Columns { table: "thread_keys", row };
         let key = <[u8; 16]>::try_from(columns.bytes("key")?);
         let key = key.map_err(|_| columns.corrupt("a key is not 16 bytes"))?;

@@ -76,8 +76,8 @@ impl Base {
         let idle = |idle: usize| u32::try_from(idle).unwrap_or(u32::MAX);
         match &self.database {
             Database::Sqlite(embedded) => OpenConnections {
-                all: embedded.reader.size() + embedded.writer.size(),
-                idle: idle(embedded.reader.num_idle() + embedded.writer.num_idle()),
+                all: embedded.reader.size() + 1,
+                idle: idle(embedded.reader.num_idle() + usize::from(!embedded.writer.is_busy())),
             },
             Database::Postgres(pool) => {
                 let pool = pool.connections();

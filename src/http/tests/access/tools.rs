@@ -54,7 +54,7 @@ fn tools(town: &AccessWorld) -> Vec<Tool> {
             json!({ "sender": boss }),
             About::Inbox,
         ),
-        tool("read_message", "GET /message/{uuid}", json!({ "uuid": uuid }), About::Sample),
+        tool("read_message", "GET /message/{messageUuid}", json!({ "uuid": uuid }), About::Sample),
         tool("read_conversation", "GET /messages/{roomId}", json!({ "room": room }), About::Sample),
         tool(
             "get_attachment",
