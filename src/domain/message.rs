@@ -215,7 +215,7 @@ pub struct Received {
     /// `[{role, content}]` of an SMS or a chat, if the platform sent it.
     pub chat_dialog: Option<Value>,
     pub call: Call,
-    /// What the platform says of the message; None where it says nothing.
+    /// Marks that the platform gave.
     pub flags: Flags,
     pub lead_rating: Option<u8>,
     pub lead_rating_reason: Option<String>,

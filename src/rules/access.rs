@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::outcomes::OutcomeRules;
 use super::templates::TemplateRules;
 use super::{RulesError, minutes, wide};
 
@@ -388,14 +389,6 @@ pub struct Received {
     pub max_dialog_turns: usize,
 }
 
-/// Bounds on the outcome of one message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct OutcomeRules {
-    pub max_text_bytes: usize,
-    pub max_replies: usize,
-}
-
 /// Bounds on one Agent's configurations and versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -499,9 +492,6 @@ impl AccessRules {
             max_attachments: 0..=1000;
             max_dialog_turns: 0..=10_000;
         })?;
-        ranges!("access.toml", outcomes of self.outcomes, {
-            max_text_bytes: 1024..=1 << 18;
-            max_replies: 1..=100;
-        })
+        self.outcomes.validate()
     }
 }

@@ -1,4 +1,4 @@
-//! What an Agent did with a message (`POST /messages/{uuid}/outcome`), as readers see it.
+//! Outcomes of messages (`POST /messages/{uuid}/outcome`), as readers see them.
 
 use serde_json::{Value, json};
 
@@ -133,7 +133,7 @@ async fn an_outcome_is_told_as_conversation_updated() {
     assert_eq!(message["uuid"], mail.message.to_string());
     assert_eq!(message["agentOutcome"], "answered");
     assert_eq!(event["sessionKey"], mail.session.to_string());
-    // The same event is found by its id; once the message is erased, it has ids alone.
+    // Once the message is erased, it has ids alone.
     let path = format!("/message/{}", mail.message);
     house.call("agent1", "DELETE", &path, None).await.success(200);
     let events = house.get("agent1", "/events?limit=100").await.success(200)["events"].clone();
@@ -157,7 +157,7 @@ async fn another_outcome_is_a_conflict_unless_it_overrides() {
     assert_eq!(done["aiAgentOverride"], "it called again");
     assert_eq!(done["summary"], "Asked where the parcel is.", "what is left out stays");
     assert_eq!(done["agentReplyCount"], 1);
-    // What is no outcome.
+    // These are no outcomes.
     for (body, words) in [
         (json!({}), "nothing to record"),
         (json!({ "override": "x" }), "nothing to record"),
@@ -171,7 +171,7 @@ async fn another_outcome_is_a_conflict_unless_it_overrides() {
     ] {
         post(&house, "agent1", &uuid, &body).await.problem(400, "invalid_request", words);
     }
-    // What is not the caller's is not there.
+    // Messages of others are not there.
     post(&house, "agent2", &uuid, &answered()).await.problem(404, "not_found", "no such message");
     let nobody = uuid::Uuid::nil().to_string();
     post(&house, "agent1", &nobody, &answered()).await.problem(404, "not_found", "no such message");

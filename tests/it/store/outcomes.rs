@@ -154,7 +154,7 @@ async fn a_reply_is_an_entry_of_its_room_and_of_its_thread(kind: Kind) {
     let found = scene.store.reply(&subtree(&scene.agent), early.unwrap()).await.unwrap().unwrap();
     assert_eq!((found.0.id, found.1.text.as_str()), (one, "1"));
     assert_eq!(scene.store.reply(&subtree(&scene.other), early.unwrap()).await.unwrap(), None);
-    // Whoever does not reach the messages reads no replies; and no other room has them.
+    // Nobody else reads the replies, and no other room has them.
     assert_eq!(texts(&scene.other, None, everything()).await, [""; 0]);
     let elsewhere = gatepost::domain::room::Room { agent: scene.other.id, ..room };
     let (above, all) = (subtree(&scene.organization), everything());

@@ -165,7 +165,7 @@ pub struct ReceivedMetadata<'m> {
     given: BTreeMap<&'m str, &'m Value>,
 }
 
-/// What a reply answers.
+/// The message that a reply answers.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplyMetadata {
