@@ -140,3 +140,105 @@ impl Drop for Turn {
         runtime.spawn(async move { writer.turn().await.map(drop) });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::engine::many::{Many, many};
+    use crate::store::engine::sql::{Connection, Row, sql};
+    use crate::store::engine::trust::Trust;
+
+    async fn writer(folder: &tempfile::TempDir) -> Writer {
+        let options = SqliteConnectOptions::new()
+            .filename(folder.path().join("gatepost.db"))
+            .create_if_missing(true)
+            .busy_timeout(Duration::ZERO);
+        Writer::connect(options, Duration::from_secs(10)).await.unwrap()
+    }
+
+    async fn run(turn: &mut Turn, text: &'static str) -> u64 {
+        let trust = Trust::default();
+        sql(text).execute(Connection::Sqlite(turn.connection(), &trust)).await.unwrap()
+    }
+
+    async fn number(turn: &mut Turn, text: &'static str) -> i64 {
+        let trust = Trust::default();
+        let row = sql(text).fetch_one(Connection::Sqlite(turn.connection(), &trust)).await.unwrap();
+        row.get("number").unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_transaction_that_is_dropped_is_rolled_back_whether_somebody_waits_or_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let (here, beside) = (writer(&folder).await, writer(&folder).await);
+        let mut turn = here.turn().await.unwrap();
+        run(&mut turn, "PRAGMA journal_mode = WAL").await;
+        run(&mut turn, "CREATE TABLE t (a)").await;
+        turn.begin(Flush::Now).await.unwrap();
+        run(&mut turn, "INSERT INTO t VALUES (1)").await;
+        // Somebody waits.
+        let waiting = here.turn();
+        drop(turn);
+        let mut turn = waiting.await.unwrap();
+        assert_eq!(number(&mut turn, "SELECT COUNT(*) AS number FROM t").await, 0);
+        turn.begin(Flush::Now).await.unwrap();
+        run(&mut turn, "INSERT INTO t VALUES (2)").await;
+        drop(turn);
+        // Nobody waits here, and another program writes.
+        let mut other = beside.turn().await.unwrap();
+        let wrote = tokio::time::timeout(Duration::from_secs(10), async {
+            while other.begin(Flush::Now).await.is_err() {
+                tokio::task::yield_now().await;
+            }
+        });
+        wrote.await.unwrap();
+        run(&mut other, "INSERT INTO t VALUES (3)").await;
+        run(&mut other, "COMMIT").await;
+        other.ended();
+        assert_eq!(number(&mut other, "SELECT SUM(a) AS number FROM t").await, 3);
+    }
+
+    #[tokio::test]
+    async fn each_transaction_is_flushed_as_it_asks() {
+        let folder = tempfile::tempdir().unwrap();
+        let here = writer(&folder).await;
+        for flush in [Flush::Later, Flush::Now, Flush::Now, Flush::Later, Flush::Later] {
+            let mut turn = here.turn().await.unwrap();
+            turn.begin(flush).await.unwrap();
+            let now =
+                number(&mut turn, "SELECT synchronous AS number FROM pragma_synchronous").await;
+            assert_eq!(now, if flush == Flush::Now { 2 } else { 1 });
+        }
+        // SQLite ends some transactions by itself.
+        let mut turn = here.turn().await.unwrap();
+        turn.begin(Flush::Now).await.unwrap();
+        run(&mut turn, "ROLLBACK").await;
+        drop(turn);
+        here.turn().await.unwrap().begin(Flush::Now).await.unwrap();
+        here.close().await;
+        assert!(matches!(here.turn().await.unwrap_err(), sqlx::Error::PoolClosed));
+    }
+
+    #[tokio::test]
+    async fn several_questions_in_one_call_have_their_own_answers() {
+        let folder = tempfile::tempdir().unwrap();
+        let here = writer(&folder).await;
+        let mut turn = here.turn().await.unwrap();
+        let list = |count: i64| -> Many {
+            let rows = (0..count).map(|one| vec![one.into(), "text".into()]).collect();
+            many("WITH given (a, b) AS ({rows}) SELECT a AS number FROM given WHERE a < $1", rows)
+                .bind(1000)
+        };
+        let trust = Trust::default();
+        // Of these, the last is too long for one call.
+        for counts in [[2, 0, 3], [0, 0, 0], [1, 0, 0], [0, 5, 200]] {
+            let on = Connection::Sqlite(turn.connection(), &trust);
+            let found = Many::fetch_each(counts.map(list), on).await.unwrap();
+            let sums = found.map(|rows| {
+                let number = |row: &Row| row.get::<i64>("number").unwrap();
+                rows.iter().map(number).sum::<i64>()
+            });
+            assert_eq!(sums, counts.map(|count| count * (count - 1) / 2), "{counts:?}");
+        }
+    }
+}
