@@ -85,7 +85,7 @@ pub(super) fn use_cases(
         preview,
         reception,
         erasures,
-        outcomes: Outcomes::new(store.clone(), mint.clock().clone(), rules.outcomes.max_replies),
+        outcomes: Outcomes::new(store.clone(), mint.clock().clone(), &rules),
         relays,
         inbound,
         agents: Agents::new(store.clone(), mint.clone(), Arc::clone(&rules)),

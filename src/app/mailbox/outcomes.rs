@@ -7,6 +7,7 @@ use crate::domain::clock::Clock;
 use crate::domain::id::{MessageId, ReplyId};
 use crate::domain::message::Message;
 use crate::domain::scope::Scope;
+use crate::rules::AccessRules;
 use crate::store::{OutcomeRecorded, Store, StoreError};
 
 #[derive(Clone, Debug)]
@@ -31,7 +32,8 @@ pub enum OutcomeError {
 done_by!(Outcomes, clock);
 
 impl Outcomes {
-    pub const fn new(store: Store, clock: Clock, max_replies: usize) -> Self {
+    pub const fn new(store: Store, clock: Clock, rules: &AccessRules) -> Self {
+        let max_replies = rules.outcomes.max_replies;
         Self { store, clock, max_replies, actor: Actor::OPERATOR }
     }
 

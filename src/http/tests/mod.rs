@@ -214,8 +214,7 @@ impl House {
         let rules = Rules::load(&policies).unwrap();
         let access_rules = Arc::new(rules.access.clone());
         let app_rules = Arc::new(rules.apps.clone());
-        let mint = mint();
-        let location = Location::Folder(folder.path().join("data"));
+        let (mint, location) = (mint(), Location::Folder(folder.path().join("data")));
         let store = Store::create(&location, &rules.store, mint.clone()).await.unwrap();
         let tenancy = Tenancy::new(store.clone(), mint.clone(), Arc::clone(&access_rules));
         let (urls_dns, servers) = (dns, Servers::Given(vec![dns]));
@@ -249,11 +248,7 @@ impl House {
             links,
             reception: Reception::new(store.clone(), mint.clone(), &rules.intake, Arc::new(events)),
             erasures: Erasures::new(store.clone(), mint.clock().clone(), &rules.retention),
-            outcomes: Outcomes::new(
-                store.clone(),
-                mint.clock().clone(),
-                access_rules.outcomes.max_replies,
-            ),
+            outcomes: Outcomes::new(store.clone(), mint.clock().clone(), &access_rules),
             preview: preview::of(&store, &rules, &mint, &dns),
             audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&access_rules)),
             answers: KeptResponses::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),

@@ -19,10 +19,10 @@ async fn post(house: &House, caller: &str, uuid: &str, body: &Value) -> Reply {
 }
 
 #[tokio::test]
-async fn what_an_agent_did_is_in_the_record_the_room_and_the_thread() {
+async fn what_an_agent_did_is_in_the_record() {
     let house = House::new().await;
     let mail = house.receive("agent1", "From: a\r\n\r\nWhere is it?", 0).await;
-    let (uuid, room) = (mail.message.to_string(), mail.room.to_string());
+    let uuid = mail.message.to_string();
     let before = house.get("agent1", &format!("/message/{uuid}")).await.json();
     assert_eq!((&before["agentReplyCount"], &before["agentOutcome"]), (&json!(0), &Value::Null));
     let done = post(&house, "agent1", &uuid, &answered()).await.success(200);
@@ -47,8 +47,15 @@ async fn what_an_agent_did_is_in_the_record_the_room_and_the_thread() {
     ] {
         assert_eq!(record[name], expected, "{name}");
     }
+}
 
-    // The room has the reply as an entry of its own, with all fields of a record.
+#[tokio::test]
+async fn a_reply_is_a_record_of_its_room() {
+    let house = House::new().await;
+    let mail = house.receive("agent1", "From: a\r\n\r\nWhere is it?", 0).await;
+    let (uuid, room) = (mail.message.to_string(), mail.room.to_string());
+    let done = post(&house, "agent1", &uuid, &answered()).await.success(200);
+    let record = house.get("agent1", &format!("/message/{uuid}")).await.json();
     let entries = house.get("agent1", &format!("/messages/{room}")).await.json();
     let [reply, message] = entries.as_array().unwrap().as_slice() else { panic!("{entries}") };
     assert_eq!(*message, record);
@@ -93,8 +100,14 @@ async fn what_an_agent_did_is_in_the_record_the_room_and_the_thread() {
     assert_eq!(house.get("agent1", &newer).await.json(), json!([reply]));
     let older = format!("/messages/{room}?before={}", reply["uuid"].as_str().unwrap());
     assert_eq!(house.get("agent1", &older).await.json(), json!([message]));
+}
 
-    // Threads show who said what.
+#[tokio::test]
+async fn threads_show_who_said_what_and_lists_have_what_came_in() {
+    let house = House::new().await;
+    let mail = house.receive("agent1", "From: a\r\n\r\nWhere is it?", 0).await;
+    let (uuid, room) = (mail.message.to_string(), mail.room.to_string());
+    let done = post(&house, "agent1", &uuid, &answered()).await.success(200);
     let shown = house.get("agent1", &format!("/conversation/{room}/{uuid}")).await.success(200);
     let turns = |turns: &Value| -> Vec<(String, String)> {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -107,9 +120,8 @@ async fn what_an_agent_did_is_in_the_record_the_room_and_the_thread() {
     let items = json!({ "items": [{ "roomId": room, "uuid": uuid }] });
     let batch = house.call("agent1", "POST", "/conversation/batch", Some(&items)).await;
     assert_eq!(turns(&batch.success(200)["results"][0]["conversation"]), said);
-    // Lists of messages have what came in, and no replies.
     let recent = house.get("org1", "/messages/recent").await.json();
-    assert_eq!(recent, json!([record]));
+    assert_eq!(recent, json!([done["record"]]));
 }
 
 #[tokio::test]
