@@ -219,7 +219,7 @@ pub async fn start_on(
     };
     let authenticator = Arc::new(authenticator);
     let max_uploads = access.limits.max_uploads;
-    let tenants_dns = tenants_authenticator(dns.as_deref(), &intake, &hostname, max_uploads)?;
+    let tenants_dns = api::tenants_authenticator(dns.as_deref(), &intake, &hostname, max_uploads)?;
     let line_ends = rules.smtp.framing.bare_line_ends;
     let preview = Preview::new(
         store.clone(),
@@ -229,9 +229,12 @@ pub async fn start_on(
         rules.retention.clone(),
         mint.clone(),
     );
+    let address = settings.tls_reports.clone();
+    let reports = api::reports(address, &stores.requests, &access, (&mint, &metrics));
     let reception = Reception::new(store.clone(), mint.clone(), &intake, Arc::clone(&wake));
     let gateway = Gateway::new(store.clone(), authenticator, intake, relays.clone(), wake)
         .with_postmaster(settings.postmaster)
+        .taking_reports(reports.clone())
         .measured_by(metrics.clone())
         .traced_by(traces);
     let gateway = Arc::new(gateway);
@@ -251,6 +254,7 @@ pub async fn start_on(
         port: incoming.smtp.port(),
         certificate: tls.shown(),
         expiry_warning: rules.smtp.tls.expiry_warning(),
+        tls_reports: settings.tls_reports,
     };
     let (dns, within) = (Arc::clone(&tenants_dns), access.domains.lookup());
     let domain_checks =
@@ -272,7 +276,7 @@ pub async fn start_on(
     let api_rules = ApiRules { access: Arc::clone(&access), webhooks, apps: Arc::new(rules.apps) };
     let use_cases = api::use_cases(shared, &stores, vault, api_rules, &mint);
     let api = Http::new(use_cases, urls, mint.clone(), access, readiness.clone());
-    let api = api.telling_senders(settings.mta_sts, tls.fault(&hostname));
+    let api = api.telling_senders(settings.mta_sts, tls.fault(&hostname)).taking_reports(reports);
     let api = api.behind(proxies).readable_from(settings.cors_origin).ending_with(shutdown.clone());
     let api = Arc::new(api.streaming_on(threads.streams()));
 
@@ -359,10 +363,11 @@ async fn apart_on(
 /// templates.
 fn spawn_background(audit: AuditLog, agents: Agents, erasures: Erasures, shutdown: &Shutdown) {
     let stop = shutdown.clone();
-    shutdown.spawn(async move {
+    // Boxed, as it is large: else each call on the way to the runtime has it on its stack.
+    shutdown.spawn(Box::pin(async move {
         let (erasing, migrating) = (erasures.run(stop.soft()), agents.migrate(stop.soft()));
         tokio::join!(audit.run(stop.soft()), erasing, migrating);
-    });
+    }));
 }
 
 /// The store, with separate connections for mail, requests, streams and heartbeats.
@@ -437,21 +442,6 @@ pub fn authenticator(
 ) -> Result<Authenticator, VerifyError> {
     let servers = dns.map_or(Servers::System, |dns| Servers::Given(dns.to_vec()));
     Authenticator::new(servers, rules, hostname.as_str())
-}
-
-/// Makes the authenticator of previews and of domain proofs. Anybody with a key can make it look up
-/// any name, so it shares nothing with mail's: no threads, no look-ups under way, no remembered
-/// answers. It has a thread for each such message that may be under way, so that none waits for
-/// another.
-fn tenants_authenticator(
-    dns: Option<&[SocketAddr]>,
-    rules: &IntakeRules,
-    hostname: &DomainName,
-    places: usize,
-) -> Result<Arc<Authenticator>, VerifyError> {
-    let mut rules = rules.clone();
-    rules.authentication.max_offloaded = places;
-    authenticator(dns, &rules, hostname).map(Arc::new)
 }
 
 /// The look-up of hosts for outgoing requests: by the same resolvers as mail's, but with nothing

@@ -152,7 +152,7 @@ struct Discard {
 impl Discard {
     fn new() -> Self {
         let recipient = Recipient {
-            agent: AccountId::new(1).unwrap(),
+            agent: AccountId::new(1),
             address: Address::parse("agent@gatepost.example").unwrap(),
             tag: None,
             as_sent: "agent@gatepost.example".into(),

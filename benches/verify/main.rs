@@ -98,6 +98,7 @@ impl Examiner {
             headers: &scanned,
             client: &envelope.client,
             reverse_path: &envelope.reverse_path,
+            is_tls_report: false,
             now: self.now,
         };
         let check = || async { self.authenticator.check(question).await.proof };

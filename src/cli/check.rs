@@ -16,12 +16,12 @@ use clap::Args;
 use serde_json::{Map, Value};
 
 use self::comparison::{Comparison, ReachedVerdict};
-use self::recorded_verdict::RecordedVerdict;
+use self::recorded_verdict::{RecordedGround, RecordedVerdict};
 use super::account_name::AccountName;
 use super::global_args::GlobalArgs;
 use super::send::HERE;
 use super::{Failure, print_json, say};
-use crate::app::intake::{Case, Examination, Visit, examine, examine_file, judge};
+use crate::app::intake::{Case, Examination, Visit, examine, examine_file, judge, tls_report};
 use crate::app::mailbox::intake::WholeIntakeRecord;
 use crate::app::tenancy::TenancyError;
 use crate::config::HostPort;
@@ -40,9 +40,9 @@ use crate::store::Standing;
 use crate::testkit::dns::DnsServer;
 
 /// Steps that a record alone cannot repeat, so their results are copied from it: `loop` depends on
-/// the installation's delivery marker, `rates` on earlier mail, `relay` on the application's
-/// answer.
-const COPIED: [&str; 3] = ["loop", "rates", "relay"];
+/// the installation's delivery marker, `rates` and `tlsReport` on earlier mail, `relay` on the
+/// application's answer.
+const COPIED: [&str; 4] = ["loop", "rates", "relay", "tlsReport"];
 
 /// Show the verdict on a message, step by step, without delivering it
 #[derive(Args, Debug)]
@@ -145,9 +145,17 @@ impl Check {
         let (recipient, visit, now) =
             (recorded.text("recipient"), visit.as_ref(), recorded.arrived);
         let case = Case { envelope, recipient, visit, now };
-        let mut record =
-            judge::record(&case, &examination, &recorded.standing, &run::system_mint());
-        apply_later_steps(&mut record, &recorded);
+        let mint = run::system_mint();
+        let record = match &recorded.ground {
+            RecordedGround::Policy(standing) => {
+                let mut record = judge::record(&case, &examination, standing, &mint);
+                apply_later_steps(&mut record, &recorded);
+                record
+            }
+            RecordedGround::TlsReport(step) => {
+                tls_report::record(&case, &examination, (**step).clone(), &mint)
+            }
+        };
         let mut shown = fields(&record)?;
         for name in ["id", "date", "agentId", "messageUuid"] {
             shown.insert(name.into(), recorded.field(name).clone());

@@ -59,6 +59,7 @@ pub(super) fn settings(
         console: true,
         mcp: McpTools::Reading,
         mta_sts: None,
+        tls_reports: None,
         otlp: None,
     })
 }

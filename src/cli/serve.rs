@@ -209,6 +209,7 @@ pub(super) async fn settings(options: ServeOptions) -> Result<Settings, Failure>
     let acme = acme(&options, &hostname, &place).await?;
     let is_shared = matches!(place.database, Location::Postgres(_));
     let mta_sts = options.mta_sts(&hostname, is_shared)?;
+    let tls_reports = options.tls_reports()?;
     let (trusted_proxy, cors_origin) = (options.trusted_proxy()?, options.cors_origin()?);
     Ok(Settings {
         front_end,
@@ -236,6 +237,7 @@ pub(super) async fn settings(options: ServeOptions) -> Result<Settings, Failure>
         console: !options.no_console.unwrap_or(false),
         mcp: mcp(&options),
         mta_sts,
+        tls_reports,
         otlp: otlp(&options.otlp)?,
     })
 }

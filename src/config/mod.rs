@@ -11,6 +11,7 @@ mod otlp;
 mod seconds;
 mod store;
 mod tls;
+mod tls_reports;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -119,6 +120,16 @@ pub struct ServeOptions {
     /// Seconds for which senders keep that policy [default: 604800, a week]
     #[arg(long, env = "GATEPOST_MTA_STS_MAX_AGE", value_name = "SECONDS")]
     pub mta_sts_max_age: Option<u64>,
+    /// Take reports of senders on TLS (TLS-RPT) at POST /tls-reports and by mail to
+    /// tls-reports@DOMAIN, for every domain
+    #[arg(
+        long, env = "GATEPOST_TLS_REPORTS", num_args = 0..=1, default_missing_value = "true",
+        require_equals = true, value_name = "BOOL"
+    )]
+    pub tls_reports: Option<bool>,
+    /// The name before the @ of the address for such reports [default: tls-reports]
+    #[arg(long, env = "GATEPOST_TLS_REPORTS_NAME", value_name = "NAME")]
+    pub tls_reports_name: Option<String>,
     // Flags of every command: see `store`.
     #[arg(skip)]
     pub data: Option<PathBuf>,
@@ -216,6 +227,8 @@ impl ServeOptions {
             mta_sts: self.mta_sts.or(file.mta_sts),
             mta_sts_mx: self.mta_sts_mx.or(file.mta_sts_mx),
             mta_sts_max_age: self.mta_sts_max_age.or(file.mta_sts_max_age),
+            tls_reports: self.tls_reports.or(file.tls_reports),
+            tls_reports_name: self.tls_reports_name.or(file.tls_reports_name),
             // Both name the store: a flag for either overrides the other one of the file.
             database_url: self
                 .database_url

@@ -41,6 +41,8 @@ fn the_template_names_every_setting() {
         mta_sts,
         mta_sts_mx,
         mta_sts_max_age,
+        tls_reports,
+        tls_reports_name,
         data,
         database_url,
         database_url_file,
@@ -72,6 +74,7 @@ fn the_template_names_every_setting() {
     assert!(blobs.is_some() && endpoint.is_some() && region.is_some());
     assert!(access_key.is_some() && secret_key.is_some());
     assert!(mta_sts.is_some() && mta_sts_mx.is_some() && mta_sts_max_age.is_some());
+    assert!(tls_reports == Some(true) && tls_reports_name.is_some());
     authority_and_collector_are_named(acme, otlp);
 }
 

@@ -13,7 +13,7 @@ pub(super) fn tone(outcome: impl Display, _: &dyn askama::Values) -> askama::Res
 /// `good`, `bad`, `wait` or `none`.
 pub(super) fn tone_of(word: &str) -> &'static str {
     match word {
-        "accepted" | "pass" | "delivered" | "active" | "person" | "verified" => "good",
+        "accepted" | "pass" | "kept" | "delivered" | "active" | "person" | "verified" => "good",
         "refused" | "fail" | "failing" | "disabled" | "failed" | "permerror" | "malformed"
         | "cancelled" => "bad",
         "deferred" | "temperror" | "softfail" | "pending" | "resting" => "wait",

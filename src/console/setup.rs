@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::filters;
 use super::frame::{Frame, Section};
 use super::visit::{Answer, Visit};
 use crate::http::error::Problem;
@@ -53,6 +54,8 @@ impl Check {
 struct SetupPage {
     frame: Frame,
     checks: Vec<Check>,
+    /// Domains with reports of senders on TLS.
+    reports: Vec<Reports>,
 }
 
 /// Shows the checks of an Agent.
@@ -65,19 +68,22 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     }
     let addresses = found(&visit, "listAddresses", "/addresses").await;
     let first = addresses.as_ref().and_then(|list| text(list.first()?, "address"));
-    let mut checks = vec![address(addresses.as_deref())];
+    let (mut checks, mut reports) = (vec![address(addresses.as_deref())], Vec::new());
     // One after the other, as a key checks one at a time; none begins once one has waited its time.
     let until = Instant::now() + visit.console.http.rules.domains.lookup();
     for domain in domains(addresses.as_deref()) {
-        checks.extend(match Instant::now() < until {
-            true => of_domain(&visit, &domain).await,
-            false => vec![unchecked(&domain, "the DNS of another domain took too long")],
-        });
+        if Instant::now() >= until {
+            checks.push(unchecked(&domain, "the DNS of another domain took too long"));
+            continue;
+        }
+        let (found, told) = of_domain(&visit, domain).await;
+        checks.extend(found);
+        reports.extend(told);
     }
     checks.push(sender(&visit).await);
     checks.push(webhook(&visit).await);
     checks.push(message(&visit, first.as_deref()).await);
-    Answer::page(&SetupPage { frame, checks })
+    Answer::page(&SetupPage { frame, checks, reports })
 }
 
 /// The list at this place of an answer; None where the caller may not read it.
@@ -120,8 +126,59 @@ fn domains(addresses: Option<&[Value]>) -> Vec<String> {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct CheckedDomain {
     checks: Vec<DomainCheck>,
+    tls_reports: Vec<TlsReport>,
+}
+
+/// A sender's claim on the TLS that it met.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TlsReport {
+    received_at: String,
+    organization: String,
+    signed_by: Option<String>,
+    successful: u64,
+    failed: u64,
+    failures: Vec<TlsFailure>,
+}
+
+#[derive(Deserialize)]
+struct TlsFailure {
+    r#type: String,
+    sessions: u64,
+    host: String,
+    reason: String,
+}
+
+/// The last reports on a domain.
+struct Reports {
+    domain: String,
+    reports: Vec<TlsReport>,
+}
+
+impl TlsReport {
+    /// The proof of the sender, in words.
+    fn proof(&self) -> String {
+        match &self.signed_by {
+            Some(domain) => format!("in mail signed by {domain}"),
+            None => "posted, by anybody".to_owned(),
+        }
+    }
+
+    /// The most frequent failure, in words; empty without one.
+    fn first_failure(&self) -> String {
+        let Some(first) = self.failures.first() else { return String::new() };
+        let mut words = format!("{} ({})", first.r#type, first.sessions);
+        for (before, more) in [(" at ", &first.host), (": ", &first.reason)] {
+            if !more.is_empty() {
+                words.push_str(before);
+                words.push_str(more);
+            }
+        }
+        words
+    }
 }
 
 /// A check of `checkDomain`.
@@ -136,11 +193,15 @@ struct DomainCheck {
 }
 
 /// Checks the DNS of a domain, and its hosts, as mail servers see them.
-async fn of_domain(visit: &Visit, domain: &str) -> Vec<Check> {
-    let asked = visit.on("checkDomain").with("domain", domain);
+/// Returns also what senders reported on it.
+async fn of_domain(visit: &Visit, domain: String) -> (Vec<Check>, Option<Reports>) {
+    let asked = visit.on("checkDomain").with("domain", &*domain);
     match visit.ask::<CheckedDomain>(asked).await {
-        Ok(checked) => checked.checks.into_iter().map(Check::from).collect(),
-        Err(problem) => vec![unchecked(domain, &problem.masked().detail)],
+        Ok(CheckedDomain { checks, tls_reports: reports }) => {
+            let told = (!reports.is_empty()).then_some(Reports { domain, reports });
+            (checks.into_iter().map(Check::from).collect(), told)
+        }
+        Err(problem) => (vec![unchecked(&domain, &problem.masked().detail)], None),
     }
 }
 
@@ -158,6 +219,8 @@ impl From<DomainCheck> for Check {
             "certificate" => format!("The certificate for {about}"),
             "mta-sts" => format!("MTA-STS of {about}"),
             "tlsa" => format!("DANE of {about} (TLSA)"),
+            "tls-rpt" => format!("TLS-RPT of {about}"),
+            "tls-reports" => format!("TLS by the reports of senders to {about}"),
             "port" => "The port for mail".to_owned(),
             other => format!("{other} of {about}"),
         };

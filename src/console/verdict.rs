@@ -62,6 +62,7 @@ impl Shown {
             "rates" => ("Rates", false),
             "loop" => ("Loop", false),
             "provider" => ("Provider", false),
+            "tlsReport" => ("Report on TLS", false),
             _ => ("Step", false),
         };
         let refuses = step.result.parse::<Reason>().is_ok();

@@ -65,5 +65,6 @@ pub mod shares;
 pub mod source;
 pub mod template;
 pub mod thread;
+pub mod tls_report;
 pub mod verdict;
 pub mod words;

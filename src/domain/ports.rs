@@ -58,12 +58,13 @@ pub struct Posted {
     pub relayed: bool,
 }
 
-/// A recipient that belongs to an Agent.
+/// A recipient that belongs to an Agent, or takes reports on TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recipient {
-    pub agent: AccountId,
+    /// None: the address takes reports of senders on TLS for its domain (RFC 8460).
+    pub agent: Option<AccountId>,
     /// The address in RCPT without its tag; for `postmaster`, the configured address. It is the
-    /// Agent's, or the Agent is the catch-all of its domain.
+    /// Agent's, if there is one, or the Agent is the catch-all of its domain.
     pub address: Address,
     /// `local+tag@domain`.
     pub tag: Option<String>,
@@ -76,7 +77,24 @@ pub struct Recipient {
     pub shares: Option<AccountId>,
 }
 
+impl Envelope {
+    /// Returns the recipient if it takes reports on TLS: it is the only one.
+    pub fn report_address(&self) -> Option<&Recipient> {
+        self.recipients.first().filter(|recipient| recipient.agent.is_none())
+    }
+}
+
 impl Recipient {
+    /// An address that takes reports on TLS; `as_sent` in RCPT.
+    pub fn of_reports(address: Address, as_sent: &str) -> Self {
+        Self { agent: None, address, tag: None, as_sent: as_sent.to_owned(), shares: None }
+    }
+
+    /// Tells whether both belong to one Agent.
+    pub fn is_also(&self, other: &Self) -> bool {
+        self.agent.is_some() && self.agent == other.agent
+    }
+
     /// Tells whether both recipients may be in one transaction.
     pub fn may_be_with(&self, other: &Self) -> bool {
         self.shares.is_some() && self.shares == other.shares

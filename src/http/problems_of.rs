@@ -12,6 +12,7 @@ use crate::app::mailbox::outcomes::OutcomeError;
 use crate::app::relay::RelayError;
 use crate::app::tenancy::TenancyError;
 use crate::app::tenancy::details::DetailError;
+use crate::app::tls_reports::TlsReportError;
 use crate::domain::causes::with_causes;
 use crate::domain::fault::{Fault, join};
 use crate::http::error::{Code, Problem};
@@ -36,6 +37,24 @@ impl From<StoreError> for Problem {
             StoreError::NoAccount => Denied::OutOfScope.into(),
             _ => Self::unavailable(with_causes(&error)),
         }
+    }
+}
+
+impl From<TlsReportError> for Problem {
+    fn from(error: TlsReportError) -> Self {
+        use TlsReportError as E;
+        let code = match error {
+            E::Store(error) => return error.into(),
+            E::Busy => return Self::busy("too many reports are being read"),
+            E::TooLarge { .. } | E::UnpackedTooLarge { .. } => Code::PayloadTooLarge,
+            E::TooManyPolicies { .. } | E::Broken(_) => Code::InvalidRequest,
+            E::Foreign(_) => Code::NotFound,
+            E::Full { .. } => {
+                let retry_after = Some(86_400);
+                return Self { retry_after, ..Self::new(Code::RateLimited, error.to_string()) };
+            }
+        };
+        Self::new(code, error.to_string())
     }
 }
 

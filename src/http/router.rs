@@ -17,13 +17,13 @@ use crate::http::operation::{BASE, Operation, shape};
 use crate::http::passage::observe;
 use crate::http::passage::perform;
 use crate::http::public::inbound;
-use crate::http::public::{description, health, metrics, mta_sts};
+use crate::http::public::{description, health, metrics, mta_sts, tls_reports};
 use crate::http::state::Http;
 use crate::http::table::OPERATIONS;
 use crate::wire;
 
 /// The router of the API, of the paths without a key (health, the description, the policy of MTA-STS,
-/// and posts of providers), and of the rooms beside it (`console`, `mcp`).
+/// reports on TLS, and posts of providers), and of the rooms beside it (`console`, `mcp`).
 pub fn router(http: Arc<Http>, beside: Router<Arc<Http>>) -> Router {
     let operations = served().into_iter().fold(Router::new(), |router, (path, verbs)| {
         router.route(&path, verbs.into_values().fold(MethodRouter::new(), on))
@@ -38,6 +38,7 @@ pub fn router(http: Arc<Http>, beside: Router<Arc<Http>>) -> Router {
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route(mta_sts::PATH, get(mta_sts::policy))
+        .route(tls_reports::PATH, post(tls_reports::take))
         .route("/inbound/{type}/{key}", post(inbound::post))
         .route("/inbound/{type}/{key}/mime", post(inbound::post));
     observed(whole.merge(beside), http)

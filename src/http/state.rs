@@ -25,6 +25,7 @@ use crate::app::relay::Relays;
 use crate::app::relay::inbound::Inbound;
 use crate::app::system::System;
 use crate::app::tenancy::Tenancy;
+use crate::app::tls_reports::TlsReports;
 use crate::domain::id::Mint;
 use crate::domain::mta_sts::{CertificateFault, MtaSts};
 use crate::domain::repeats::Repeats;
@@ -122,6 +123,8 @@ pub struct Http {
     pub(crate) mta_sts: Option<MtaSts>,
     /// Why those that verify certificates would not deliver here.
     pub(crate) certificate_fault: CertificateFault,
+    /// Takes reports of senders on TLS; None takes none.
+    pub(crate) tls_reports: Option<TlsReports>,
     /// The threads for event streams; None serves them with requests.
     pub(crate) streams: Option<Handle>,
     /// Its soft stop ends requests that wait or stream.
@@ -158,6 +161,7 @@ impl Http {
             cors_origins: Vec::new(),
             mta_sts: None,
             certificate_fault: CertificateFault::by(|| None),
+            tls_reports: None,
             streams: None,
             shutdown: Shutdown::default(),
             described: OnceLock::new(),
@@ -186,6 +190,12 @@ impl Http {
         certificate_fault: CertificateFault,
     ) -> Self {
         Self { mta_sts, certificate_fault, ..self }
+    }
+
+    /// Takes reports of senders on TLS.
+    #[must_use]
+    pub fn taking_reports(self, tls_reports: Option<TlsReports>) -> Self {
+        Self { tls_reports, ..self }
     }
 
     /// Ends waiting and streaming responses at the soft stop of `shutdown`.

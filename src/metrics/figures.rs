@@ -9,6 +9,8 @@ use prometheus::{
     Registry, Result,
 };
 
+use crate::domain::tls_report::{FailureType, ReportWay};
+
 /// In front of each name.
 const PREFIX: &str = "gatepost";
 
@@ -58,6 +60,8 @@ pub(super) struct Figures {
     pub(super) dns_seconds: Histogram,
     pub(super) requests: IntCounterVec,
     pub(super) spans: IntCounterVec,
+    pub(super) tls_reports: IntCounterVec,
+    pub(super) tls_report_sessions: IntCounterVec,
     pub(super) ready: IntGaugeVec,
     // Without a label: each is absent while nobody knows it.
     pub(super) sessions: IntGaugeVec,
@@ -95,6 +99,8 @@ impl Figures {
             dns_seconds: into.histogram("dns_seconds", "DNS queries for incoming mail", WAITS)?,
             requests: into.counters("requests_total", "Requests of the API by operation and class of status, those of streams at their beginning; pages of the console are none", &["operation", "status"])?,
             spans: into.counters("spans_total", "Spans of traces by what became of them: exported, dropped because too many waited, failed because the collector could not be reached, refused by it", &["outcome"])?,
+            tls_reports: into.counters("tls_reports_total", "Reports of senders on TLS by how they came and what became of them", &["way", "outcome"])?,
+            tls_report_sessions: into.counters("tls_report_sessions_total", "Sessions of which such reports tell, which are claims, posted ones of anybody: success, or why they failed by RFC 8460", &["way", "result"])?,
             ready: into.gauges("ready", "1 while the condition for taking in mail and changes holds, as of /readyz", &["check"])?,
             sessions: into.gauges("smtp_sessions", "Open SMTP sessions", &[])?,
             memory: into.gauges("message_memory_bytes", "Memory reserved for messages under way", &[])?,
@@ -113,6 +119,20 @@ impl Figures {
 impl Figures {
     pub(super) fn count_spans(&self, outcome: super::SpanOutcome, count: u64) {
         self.spans.with_label_values(&[outcome.as_str()]).inc_by(count);
+    }
+
+    pub(super) fn count_tls_report(&self, way: ReportWay, fate: super::TlsReportFate, count: u64) {
+        self.tls_reports.with_label_values(&[way.as_str(), fate.as_str()]).inc_by(count);
+    }
+
+    pub(super) fn count_tls_sessions(
+        &self,
+        way: ReportWay,
+        failure: Option<FailureType>,
+        sessions: u64,
+    ) {
+        let result = failure.map_or("success", FailureType::as_str);
+        self.tls_report_sessions.with_label_values(&[way.as_str(), result]).inc_by(sessions);
     }
 }
 

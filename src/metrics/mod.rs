@@ -29,7 +29,9 @@ use crate::domain::clock::Timestamp;
 use crate::domain::evidence::Step;
 use crate::domain::evidence::results::Results;
 use crate::domain::reason::Reason;
+use crate::domain::tls_report::{FailureType, ReportWay};
 use crate::domain::verdict::Verdict;
+use crate::domain::words::words;
 
 /// Two metrics have one name, or a name is none: a fault of this program.
 #[derive(Debug, thiserror::Error)]
@@ -86,6 +88,11 @@ impl Metrics {
         figures.started.set(now.seconds());
         // So that the first span that is lost is an increase.
         SpanOutcome::ALL.iter().for_each(|one| figures.count_spans(*one, 0));
+        for way in ReportWay::ALL {
+            TlsReportFate::ALL.iter().for_each(|fate| figures.count_tls_report(*way, *fate, 0));
+            let failures = FailureType::ALL.iter().map(|one| Some(*one));
+            failures.chain([None]).for_each(|one| figures.count_tls_sessions(*way, one, 0));
+        }
         let history = Mutex::new(History::begin(&figures, now));
         Ok(Self(Some(Arc::new(Shared { figures, history }))))
     }
@@ -182,6 +189,20 @@ impl Metrics {
         }
     }
 
+    /// Counts a report of a sender on TLS.
+    pub fn tls_report(&self, way: ReportWay, fate: TlsReportFate) {
+        if let Some(figures) = self.figures() {
+            figures.count_tls_report(way, fate, 1);
+        }
+    }
+
+    /// Counts sessions of such a report, by why they failed; None if they did not.
+    pub fn tls_sessions(&self, way: ReportWay, failure: Option<FailureType>, sessions: u64) {
+        if let Some(figures) = self.figures() {
+            figures.count_tls_sessions(way, failure, sessions);
+        }
+    }
+
     /// Sets the gauges.
     pub fn set(&self, gauges: &Gauges) {
         let Some(figures) = self.figures() else { return };
@@ -270,6 +291,18 @@ impl Metrics {
     pub fn attempts_to_success(&self) -> Distribution {
         let read = |figures: &Figures| Distribution::of(&figures.attempts_to_success.collect());
         self.figures().map(read).unwrap_or_default()
+    }
+}
+
+words! {
+    /// The fate of a report on TLS.
+    TlsReportFate {
+        Kept = "kept",
+        /// It was kept before.
+        Repeated = "repeated",
+        Refused = "refused",
+        /// By a fault of this server, or for want of places.
+        Deferred = "deferred",
     }
 }
 

@@ -94,6 +94,7 @@ fn each_label_is_one_of_a_few() {
         "status",
         "step",
         "version",
+        "way",
     ];
     assert_eq!(labels.iter().map(String::as_str).collect::<Vec<_>>(), known);
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::outcomes::OutcomeRules;
 use super::templates::TemplateRules;
+use super::tls_reports::TlsReportRules;
 use super::{RulesError, minutes, wide};
 
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -28,6 +29,7 @@ pub struct AccessRules {
     pub outcomes: OutcomeRules,
     pub agents: AgentRules,
     pub templates: TemplateRules,
+    pub tls_reports: TlsReportRules,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -486,6 +488,7 @@ impl AccessRules {
         })?;
         self.agents.validate()?;
         self.templates.validate()?;
+        self.tls_reports.validate(self.limits.max_body_bytes)?;
         ranges!("access.toml", received of self.received, {
             max_text_bytes: 1024..=1 << 20;
             max_object_bytes: 0..=65_536;

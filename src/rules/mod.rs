@@ -39,6 +39,7 @@ mod retention;
 mod smtp;
 mod store;
 mod templates;
+mod tls_reports;
 mod traces;
 mod waits;
 mod webhooks;
@@ -69,6 +70,7 @@ pub use store::{
     Connections as StoreConnections, Deliveries, Gateways, Grouping, Objects, Share, StoreRules,
 };
 pub use templates::TemplateRules;
+pub use tls_reports::TlsReportRules;
 pub use traces::TraceRules;
 pub use webhooks::{Payload as PayloadRules, WebhookRules};
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use super::{RulesError, within};
+use super::{RulesError, days, within};
 use crate::domain::account::Lineage;
 use crate::domain::id::AccountId;
 
@@ -97,6 +97,7 @@ struct Everywhere {
     intake_records_days: u32,
     events_days: u32,
     audit_days: u32,
+    tls_reports_days: u32,
 }
 
 impl Everywhere {
@@ -152,6 +153,11 @@ impl RetentionRules {
         (days > 0).then(|| Duration::from_secs(u64::from(days) * 86_400))
     }
 
+    /// Time for which reports of senders on TLS are kept.
+    pub const fn tls_reports(&self) -> Duration {
+        days(self.keep.tls_reports_days as u64)
+    }
+
     /// The accounts that the file names.
     pub fn accounts(&self) -> impl Iterator<Item = AccountId> {
         self.accounts.keys().copied()
@@ -168,6 +174,7 @@ impl RetentionRules {
                 }
             }
         }
+        ranges!("retention.toml", keep of self.keep, { tls_reports_days: 7..=3650; })?;
         ranges!("retention.toml", pass of self.pass, {
             pass_minutes: 1..=1440;
             batch_rows: 1..=2000;

@@ -1,10 +1,11 @@
 //! The use cases of the API, and the router with all that stands beside it.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
 
-use super::{McpTools, Stores};
+use super::{McpTools, Stores, authenticator};
 use crate::app::access::Access;
 use crate::app::agents::Agents;
 use crate::app::apps::Apps;
@@ -23,13 +24,18 @@ use crate::app::relay::Relays;
 use crate::app::relay::inbound::Inbound;
 use crate::app::system::System;
 use crate::app::tenancy::Tenancy;
+use crate::app::tls_reports::TlsReports;
 use crate::app::vault::Vault;
 use crate::console::{self, Console};
+use crate::domain::domain_name::DomainName;
 use crate::domain::id::Mint;
+use crate::domain::tls_report::ReportAddress;
 use crate::http::{self, Http, UseCases};
 use crate::mcp;
-use crate::rules::{AccessRules, AppRules, WebhookRules};
-use crate::verify::Authenticator;
+use crate::metrics::Metrics;
+use crate::rules::{AccessRules, AppRules, IntakeRules, WebhookRules};
+use crate::store::Store;
+use crate::verify::{Authenticator, VerifyError};
 
 /// Use cases of the API that other parts of the gateway have, too.
 pub(super) struct SharedUseCases {
@@ -97,6 +103,32 @@ pub(super) fn use_cases(
         system,
         domain_checks,
     }
+}
+
+/// Takes reports of senders on TLS in, if there is an address for them.
+pub(super) fn reports(
+    address: Option<ReportAddress>,
+    store: &Store,
+    rules: &AccessRules,
+    (mint, metrics): (&Mint, &Metrics),
+) -> Option<TlsReports> {
+    let (store, clock) = (store.clone(), mint.clock().clone());
+    Some(TlsReports::new(store, clock, address?, rules, metrics.clone()))
+}
+
+/// Makes the authenticator of previews and of domain proofs. Anybody with a key can make it look up
+/// any name, so it shares nothing with mail's: no threads, no look-ups under way, no remembered
+/// answers. It has a thread for each such message that may be under way, so that none waits for
+/// another.
+pub(super) fn tenants_authenticator(
+    dns: Option<&[SocketAddr]>,
+    rules: &IntakeRules,
+    hostname: &DomainName,
+    places: usize,
+) -> Result<Arc<Authenticator>, VerifyError> {
+    let mut rules = rules.clone();
+    rules.authentication.max_offloaded = places;
+    authenticator(dns, &rules, hostname).map(Arc::new)
 }
 
 /// The router of the API, with the MCP server and the console. `console` says whether browsers reach

@@ -15,6 +15,7 @@ use crate::domain::acme_challenge::AcmeChallenge;
 use crate::domain::address::Address;
 use crate::domain::domain_name::DomainName;
 use crate::domain::mta_sts::MtaSts;
+use crate::domain::tls_report::ReportAddress;
 use crate::egress::client::EgressError;
 use crate::metrics::MetricsError;
 use crate::rules::Rules;
@@ -56,6 +57,8 @@ pub struct Settings {
     pub tls: TlsSettings,
     /// The policy that is served for all domains.
     pub mta_sts: Option<MtaSts>,
+    /// Reports of senders on TLS are taken in; `None` takes none.
+    pub tls_reports: Option<ReportAddress>,
     /// The collector of traces; `None` for no traces.
     pub otlp: Option<OtlpSettings>,
 }

@@ -66,7 +66,7 @@ impl Fake {
             _ => return refuse(local.parse().unwrap_or(Reason::UnknownRecipient)),
         };
         Ok(Recipient {
-            agent: AccountId::new(agent).unwrap(),
+            agent: Some(AccountId::new(agent).unwrap()),
             address: Address::parse("agent@gatepost.example").unwrap(),
             tag: None,
             as_sent: path.into(),

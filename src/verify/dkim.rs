@@ -185,12 +185,13 @@ impl Claim {
     }
 
     /// Combines the cryptographic result, the key, and the length of the canonical body, which is
-    /// given if the signature has `l=`.
+    /// given if the signature has `l=`. `services` are those of keys that count.
     pub(super) fn judge(
         mut self,
         check: SignatureCheck,
         keys: &Keys,
         body_length: Option<u64>,
+        services: &[&str],
         rules: &IntakeRules,
     ) -> JudgedSignature {
         let mut objections = std::mem::take(&mut self.objections);
@@ -207,6 +208,7 @@ impl Claim {
                 self.is_for_subdomain,
                 rules.authentication.min_rsa_bits,
                 rules.authentication.count_testing_keys,
+                services,
             ));
         }
         let key_bits = key.and_then(|key| key.facts.bits);

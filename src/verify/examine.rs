@@ -21,6 +21,7 @@ use super::arc::{ArcChain, JudgementFacts, UnreadChain, verify_again};
 use super::canonical::{self, Body};
 use super::dkim::{Claim, JudgedSignature, SignatureCheck};
 use super::evidence::micros;
+use super::key;
 use super::keys::Keys;
 use crate::domain::address::Address;
 use crate::domain::cause::Cause;
@@ -45,6 +46,7 @@ pub(super) struct ExaminationInput {
     pub(super) chain: UnreadChain,
     pub(super) keys: Arc<Keys>,
     pub(super) rules: Arc<IntakeRules>,
+    pub(super) is_tls_report: bool,
     pub(super) now: Timestamp,
     pub(super) verifier: MessageAuthenticator,
 }
@@ -78,13 +80,14 @@ impl ExaminationInput {
         });
         let body = Body::new(message.raw_body());
         let checks = self.check_signatures(&message, &body);
+        let services = if self.is_tls_report { key::TLS_REPORTS } else { key::MAIL };
         let signatures = std::mem::take(&mut self.claims)
             .into_iter()
             .zip(checks)
             .map(|(claim, check)| {
                 let form = claim.signature.as_ref().ok().map(|signature| signature.cb);
                 let length = claim.body_length.and(form).map(|form| body.length(form));
-                claim.judge(check, &self.keys, length, &self.rules)
+                claim.judge(check, &self.keys, length, services, &self.rules)
             })
             .collect();
         let start = Instant::now();

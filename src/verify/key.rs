@@ -16,6 +16,10 @@ use super::answer::MAX_RECORD;
 use super::tags::TagList;
 use crate::domain::cause::Cause;
 
+/// Services of a key (`s=`) that sign mail, and those that sign reports on TLS (RFC 8460 §3).
+pub(super) const MAIL: &[&str] = &["*", "email"];
+pub(super) const TLS_REPORTS: &[&str] = &["*", "email", "tlsrpt"];
+
 /// Most records under one name that are examined.
 pub(super) const MAX_RECORDS: usize = 10;
 
@@ -130,13 +134,14 @@ impl Facts {
     }
 
     /// Returns the objections to a signature with this algorithm and this key. `is_for_subdomain`
-    /// tells that its `i=` is in a subdomain of `d=`.
+    /// tells that its `i=` is in a subdomain of `d=`; one of `services` must be the key's.
     pub(super) fn objections(
         &self,
         algorithm: Algorithm,
         is_for_subdomain: bool,
         min_rsa_bits: usize,
         count_testing_keys: bool,
+        services: &[&str],
     ) -> Vec<Objection> {
         let mut objections = Vec::new();
         let mut object = |cause, text: String| objections.push(Objection { cause, text });
@@ -161,7 +166,7 @@ impl Facts {
         if !lists(&self.hashes, &[hash]) {
             object(Cause::KeyForbidsHash, format!("the key record forbids {hash} (h=)"));
         }
-        if !lists(&self.services, &["*", "email"]) {
+        if !lists(&self.services, services) {
             object(Cause::KeyForbidsMail, "the key record forbids use for mail (s=)".into());
         }
         if self.strict_identity && is_for_subdomain {
@@ -226,7 +231,7 @@ mod tests {
 
     fn objections(record: &str, algorithm: Algorithm, is_for_subdomain: bool) -> String {
         let facts = Facts::read(record.as_bytes());
-        let found = facts.objections(algorithm, is_for_subdomain, 1024, false);
+        let found = facts.objections(algorithm, is_for_subdomain, 1024, false, MAIL);
         found.iter().map(|one| one.text.as_str()).collect::<Vec<_>>().join("; ")
     }
 

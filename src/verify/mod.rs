@@ -91,6 +91,8 @@ pub struct Question<'q> {
     pub client: &'q Client,
     /// As sent, without angle brackets; empty for `<>`.
     pub reverse_path: &'q str,
+    /// The message reports on TLS: keys for such mail alone count as well (RFC 8460 §3).
+    pub is_tls_report: bool,
     pub now: Timestamp,
 }
 
@@ -227,6 +229,7 @@ impl Authenticator {
             chain,
             keys: Arc::clone(&keys),
             rules: Arc::clone(&self.rules),
+            is_tls_report: question.is_tls_report,
             now: question.now,
             verifier: self.resolver.mail_auth().clone(),
         };

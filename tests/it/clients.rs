@@ -151,7 +151,7 @@ impl Intake for Counting {
 
     async fn recipient(&self, _: &Client, _: &str, path: &str) -> Result<Recipient, IntakeReply> {
         Ok(Recipient {
-            agent: AccountId::new(1).unwrap(),
+            agent: AccountId::new(1),
             address: Address::parse(path).unwrap(),
             tag: None,
             as_sent: path.to_owned(),

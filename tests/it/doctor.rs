@@ -22,7 +22,7 @@ use crate::support::ports::free_port;
 use crate::support::process::{Server, gatepost};
 use crate::support::site::Site;
 use crate::support::sources::read;
-use crate::support::{postgres, rules};
+use crate::support::{PATIENCE, fixture, http, postgres, rules};
 
 const HOST: &str = "mx.agents.example";
 const AGENT: &str = "support@agents.example";
@@ -469,5 +469,40 @@ async fn a_bucket_is_written_to_read_and_cleaned() {
     bucket.stop().await;
     let said = ward.doctor(None, &own).await;
     said.expect(("originals", ""), "failure", &["see that the place of --blobs answers"]);
+    ward.site.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_senders_report_on_tls_is_told_as_their_claim() {
+    let ward = Ward::new().await;
+    let rows = (("tls-rpt", "agents.example"), ("tls-reports", "agents.example"));
+    let said = ward.doctor(None, &[]).await;
+    said.expect(rows.0, "skipped", &["are not taken in (--tls-reports)"]);
+    assert!(said.checks.iter().all(|row| row["check"] != "tls-reports"));
+    let on = ["--tls-reports", "--tls-reports-name", "tlsrpt"];
+    let said = ward.doctor(None, &on).await;
+    let record = "v=TLSRPTv1; rua=mailto:tlsrpt@agents.example";
+    let line = format!("_smtp._tls.agents.example. TXT \"{record}\"");
+    said.expect(rows.0, "warning", &["there is no record", &line]);
+    said.expect(rows.1, "skipped", &["no report came in 7 days"]);
+    assert_eq!(said.code, Some(0), "{:#}", said.all);
+
+    let dns = ward.site.dns.addr();
+    let server = Server::start_with(&ward.location, ward.folder.path(), dns, &on).await;
+    let report = fs::read(fixture("tls-reports/agents.example.json")).unwrap();
+    let url = format!("http://{}/tls-reports", server.http);
+    let request = reqwest::Client::new().post(url).body(report);
+    let request = request.header("content-type", "application/tlsrpt+json").timeout(PATIENCE);
+    assert_eq!(http::read("POST", request.send().await.unwrap()).await.status, 200);
+    ward.publish("_smtp._tls.agents.example", "TXT", &[record]);
+    let said = ward.doctor(Some(&server), &on).await;
+    said.expect(rows.0, "ok", &["senders report here"]);
+    let words = [
+        "senders claim 303 failed and 5326 successful sessions (reports: 1)",
+        "Company-X (posted, by anybody): starttls-not-supported at mx2.mail.agents.example",
+        "takes STARTTLS away",
+    ];
+    said.expect(rows.1, "warning", &words);
+    assert_eq!(server.terminate().await, 0);
     ward.site.finish().await;
 }

@@ -92,6 +92,7 @@ mod systemd;
 mod takeover;
 mod threats;
 mod tls;
+mod tls_reports;
 mod traces;
 mod units;
 mod upgrade;

@@ -76,6 +76,7 @@ mod space;
 mod templates;
 mod tenancy;
 mod tls;
+mod tls_reports;
 mod together;
 mod webhooks;
 mod workload;

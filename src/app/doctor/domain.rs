@@ -7,11 +7,13 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::certificates::{Lasting, lasting};
-use super::{Check, CheckSubject};
+use super::{Check, CheckSubject, tls_reports};
 use crate::domain::clock::Timestamp;
 use crate::domain::domain_name::DomainName;
+use crate::domain::tls_report::ReportAddress;
 use crate::egress::certificate::Certificate;
 use crate::egress::guard::is_public;
+use crate::store::Store;
 use crate::verify::{Authenticator, Reverse, Unanswered};
 
 /// Most hosts of a domain that are looked at, and most addresses of a host: more than honest ones
@@ -28,18 +30,32 @@ pub struct ServerFacts {
     pub now: Timestamp,
     /// A certificate that ends within this time is warned of.
     pub expiry_warning: Duration,
+    /// Where reports of senders on TLS are taken in, if they are.
+    pub tls_reports: Option<ReportAddress>,
     /// The end of all look-ups: each may wait for the one before.
     pub deadline: Instant,
     /// Others do not read addresses of the operator's networks: their names lead anywhere.
     pub is_for_operator: bool,
 }
 
-const RESOLVERS: &str = "check the resolvers (--dns) and the name servers of the domain, then check \
+pub(super) const RESOLVERS: &str = "check the resolvers (--dns) and the name servers of the domain, then check \
                          again";
 
 /// Checks one domain: MX, then for each host its addresses, their names, the certificate and TLSA;
-/// at last MTA-STS.
-pub async fn check(dns: &Authenticator, domain: &DomainName, facts: &ServerFacts) -> Vec<Check> {
+/// at last MTA-STS and TLS-RPT. Without a store what senders report is left out.
+pub async fn check(
+    dns: &Authenticator,
+    store: Option<&Store>,
+    domain: &DomainName,
+    facts: &ServerFacts,
+) -> Vec<Check> {
+    let (mut checks, reports) =
+        tokio::join!(of_mail(dns, domain, facts), tls_reports::check(dns, store, domain, facts));
+    checks.extend(reports);
+    checks
+}
+
+async fn of_mail(dns: &Authenticator, domain: &DomainName, facts: &ServerFacts) -> Vec<Check> {
     let found = dns.exchangers(domain.to_string(), facts.deadline);
     let (found, policy) =
         tokio::join!(found, dns.texts(format!("_mta-sts.{domain}"), facts.deadline));

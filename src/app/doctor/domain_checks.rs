@@ -11,15 +11,20 @@ use tokio::time::Instant;
 use super::domain::{self, ServerFacts};
 use super::{Check, CheckSubject};
 use crate::app::tenancy::TenancyError;
+use crate::app::tls_reports::{LOOK_BACK, TlsReportRecord};
 use crate::domain::clock::Clock;
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::AccountId;
+use crate::domain::tls_report::ReportAddress;
 use crate::egress::certificate::Certificate;
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 use crate::verify::Authenticator;
 
 /// The port to which mail servers deliver (RFC 5321 §4.5.4.2).
 const MAIL: u16 = 25;
+
+/// Most reports of senders that are shown of a domain.
+const MOST_REPORTS: u32 = 20;
 
 /// How to read the certificate that SMTP clients are shown.
 pub type ShownCertificate = Arc<dyn Fn() -> Certificate + Send + Sync>;
@@ -43,6 +48,8 @@ pub struct ThisServer {
     pub certificate: ShownCertificate,
     /// A certificate that ends within this time is warned of.
     pub expiry_warning: Duration,
+    /// Where reports of senders on TLS are taken in, if they are.
+    pub tls_reports: Option<ReportAddress>,
 }
 
 impl fmt::Debug for DomainChecks {
@@ -79,12 +86,20 @@ impl DomainChecks {
             certificate: Some((self.server.certificate)()),
             now: self.clock.now(),
             expiry_warning: self.server.expiry_warning,
+            tls_reports: self.server.tls_reports.clone(),
             deadline: Instant::now() + self.within,
             is_for_operator: false,
         };
-        let mut checks = domain::check(&self.dns, domain, &facts).await;
+        let mut checks = domain::check(&self.dns, Some(&self.store), domain, &facts).await;
         checks.push(self.port());
         Ok(checks)
+    }
+
+    /// Returns the last reports of senders on a domain. Whoever asks may check it.
+    pub async fn reports(&self, domain: &DomainName) -> Result<Vec<TlsReportRecord>, StoreError> {
+        let since = self.clock.now().minus(LOOK_BACK);
+        let reports = self.store.tls_reports(domain, since, 0, MOST_REPORTS).await?;
+        Ok(reports.into_iter().map(TlsReportRecord::from).collect())
     }
 
     fn port(&self) -> Check {

@@ -14,6 +14,7 @@ pub mod domain_checks;
 pub mod egress;
 pub mod originals;
 pub mod resolvers;
+pub mod tls_reports;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -39,6 +40,8 @@ words! {
         Ptr = "ptr",
         MtaSts = "mta-sts",
         Tlsa = "tlsa",
+        TlsRpt = "tls-rpt",
+        TlsReports = "tls-reports",
         Message = "message",
     }
 }

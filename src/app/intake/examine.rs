@@ -99,6 +99,7 @@ pub async fn examine(
         headers: &headers,
         client: &envelope.client,
         reverse_path: &envelope.reverse_path,
+        is_tls_report: envelope.report_address().is_some(),
         now,
     };
     let found = authenticator.check(question).await;

@@ -74,6 +74,18 @@ pub fn record(
 ) -> IntakeRecord {
     let began = Instant::now();
     let reason = judge(examination, standing, case.visit);
+    let explanation = explain(reason, examination);
+    let evidence = evidence(case, examination, standing, reason, began);
+    record_of(case, examination, (reason, explanation, evidence), mint)
+}
+
+/// Makes the record of a decision: its reason, explanation and evidence.
+pub(super) fn record_of(
+    case: &Case<'_>,
+    examination: &Examination,
+    (reason, explanation, evidence): (Option<Reason>, String, Evidence),
+    mint: &Mint,
+) -> IntakeRecord {
     let client = &case.envelope.client;
     IntakeRecord {
         id: IntakeId(mint.uuid()),
@@ -87,12 +99,12 @@ pub fn record(
         remote_address: client.address,
         helo: client.helo.clone(),
         verdict: Verdict::of(reason),
-        explanation: explain(reason, examination),
+        explanation,
         message: None,
         size: examination.size,
         digest: Some(examination.digest),
         headers: examination.headers.clone(),
-        evidence: evidence(case, examination, standing, reason, began),
+        evidence,
         count: 1,
         took: None,
     }
@@ -146,7 +158,11 @@ impl Gateway {
         Basis { now, anew }: Basis,
     ) -> Result<Intake, StoreError> {
         let Examined { envelope, raw, examination } = mail;
-        let id = recipient.agent;
+        let nobody = || StoreError::Corrupt {
+            table: "accounts",
+            detail: format!("{} has no Agent", recipient.as_sent),
+        };
+        let id = recipient.agent.ok_or_else(nobody)?;
         let corrupt = |detail: &str| StoreError::Corrupt {
             table: "accounts",
             detail: format!("Agent {id}: {detail}"),
@@ -207,16 +223,18 @@ impl Gateway {
         examination: &Examination,
         now: Timestamp,
     ) -> Result<NewMessage, StoreError> {
-        let organization = agent.lineage.organization.ok_or_else(|| StoreError::Corrupt {
+        let corrupt = || StoreError::Corrupt {
             table: "accounts",
-            detail: format!("Agent {} has no organization", recipient.agent),
-        })?;
+            detail: format!("the Agent of {} has no organization", recipient.address),
+        };
+        let organization = agent.lineage.organization.ok_or_else(corrupt)?;
+        let id = recipient.agent.ok_or_else(corrupt)?;
         let marker = marker(self.store.identity().await?, &recipient.address);
         let automation = examination.automation.clone();
         Ok(NewMessage {
             id: self.mint.message(),
             lineage: agent.lineage,
-            agent: recipient.agent,
+            agent: id,
             agent_username: agent.username.clone(),
             organization,
             at: now,

@@ -11,6 +11,8 @@
 //! store is answered 4xx. Only after an error of the commit, or if the future is dropped during it,
 //! the message may be stored all the same; the sender's retry is then recognised as a repeat.
 //!
+//! Mail to the address for reports on TLS (`tls_report`) leaves the path behind the examination.
+//!
 //! No webhook is called here: deliveries are committed, and the dispatcher is only woken. Locks are
 //! in memory (directory, standings, rates), one at a time, never across an await.
 
@@ -30,6 +32,7 @@ mod session;
 mod standings;
 mod step;
 mod thread;
+pub mod tls_report;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +43,7 @@ use tracing::{error, info};
 
 use crate::domain::address::Address;
 use crate::domain::evidence::count;
-use crate::domain::id::{IntakeId, MessageId, Mint};
+use crate::domain::id::{AccountId, IntakeId, MessageId, Mint};
 use crate::domain::policy::Proof;
 use crate::domain::ports::{Client, Envelope, Intake, IntakeReply, Recipient, Wake};
 use crate::domain::reason::Reason;
@@ -58,6 +61,7 @@ use self::recipient::RcptQuestion;
 use self::relay_step::{ApplicationRequests, RelayStep};
 use self::standings::Standings;
 use crate::app::relay::Relays;
+use crate::app::tls_reports::TlsReports;
 
 pub use directory::{Directory, Resolved};
 pub use examine::{Examination, examine, examine_file, sha256};
@@ -86,6 +90,8 @@ pub struct Gateway {
     rate_limits: RateLimits,
     relays: Relays,
     repeats: Repeats,
+    /// Takes reports of senders on TLS, in mail to an address of their own.
+    reports: Option<TlsReports>,
     metrics: Metrics,
     traces: Traces,
 }
@@ -114,6 +120,7 @@ impl Gateway {
             rate_limits,
             relays,
             repeats,
+            reports: None,
             metrics: Metrics::default(),
             traces: Traces::default(),
         }
@@ -199,7 +206,10 @@ impl Gateway {
         let examination = examine(&self.authenticator, &self.rules, envelope, raw, arrived).await;
         self.metrics.examined(&examination.steps, examination.results.as_deref());
         let mail = Examined { envelope, raw, examination: &examination };
-        self.decide(mail, began).await
+        match envelope.report_address() {
+            Some(recipient) => self.take_report(mail, recipient, began).await,
+            None => self.decide(mail, began).await,
+        }
     }
 
     /// Continues the path after the examination.
@@ -345,7 +355,7 @@ fn log(envelope: &Envelope, bytes: u64, reply: &IntakeReply, took: Duration) {
         outcome = Verdict::of(reply.reason).as_str(),
         reason = reply.reason.map(Reason::as_str),
         record.id = reply.record.map(|id| id.to_string()),
-        agent.id = envelope.recipients.first().map(|recipient| recipient.agent.get()),
+        agent.id = envelope.recipients.first().and_then(|to| to.agent).map(AccountId::get),
         recipients = envelope.recipients.len(),
         client.address = %envelope.client.address,
         bytes,

@@ -215,7 +215,7 @@ impl Preview {
         let now = self.mint.clock().now();
         let address = self.store.addresses(agent.id).await?.into_iter().next();
         let recipient = address.map(|held| Recipient {
-            agent: agent.id,
+            agent: Some(agent.id),
             as_sent: held.address.to_string(),
             address: held.address,
             tag: None,

@@ -30,7 +30,11 @@ impl Gateway {
         asked: RcptQuestion<'_>,
     ) -> Result<Recipient, IntakeReply> {
         let found = self.directory.find(asked.path).await;
-        let found = found.map_err(|error| self.recipient_answered(self.trouble(&error)))?;
+        let failed = |error| self.recipient_answered(self.trouble(&error));
+        let found = found.map_err(failed)?;
+        if let Some(recipient) = self.report_recipient(asked.path, &found).await.map_err(failed)? {
+            return Ok(recipient);
+        }
         self.settle_recipient(asked, found, false).await
     }
 
@@ -51,6 +55,7 @@ impl Gateway {
                 let organization = listing.lineage.organization;
                 let shares = organization.filter(|_| mode == Mode::Open && !is_asked);
                 let as_sent = asked.path.to_owned();
+                let agent = Some(agent);
                 return Ok(Recipient { agent, address, tag: found.tag, as_sent, shares });
             }
             (Some(_), Some(_)) => Reason::InactiveRecipient,

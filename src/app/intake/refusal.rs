@@ -52,11 +52,7 @@ impl Gateway {
         }
         let mut intakes = Vec::with_capacity(envelope.recipients.len());
         for recipient in &envelope.recipients {
-            let agent = self.store.account_even_deleted(recipient.agent).await?;
-            let lineage = match agent {
-                Some(agent) => agent.lineage,
-                None => self.directory.partner().await?,
-            };
+            let lineage = self.lineage_of(recipient).await?;
             let record = self.refusal(envelope, refused, lineage, Some(recipient));
             intakes.push(Intake { record, accepted: None });
         }
@@ -67,6 +63,19 @@ impl Gateway {
         let ended = Transaction { envelope, intakes, reply, size, began, commit: None };
         self.traces.transaction(&ended);
         Ok(answer)
+    }
+
+    /// Returns the lineage of the Agent, or of the account of the domain; the partner's if it is
+    /// gone.
+    pub(super) async fn lineage_of(&self, recipient: &Recipient) -> Result<Lineage, StoreError> {
+        let lineage = match recipient.agent {
+            Some(agent) => self.store.account_even_deleted(agent).await?.map(|one| one.lineage),
+            None => self.store.lineage_of_domain(recipient.address.domain()).await?,
+        };
+        match lineage {
+            Some(lineage) => Ok(lineage),
+            None => self.directory.partner().await,
+        }
     }
 
     pub(super) fn refusal(
@@ -86,7 +95,7 @@ impl Gateway {
             at: self.mint.clock().now(),
             source: Source::Email,
             lineage,
-            agent: recipient.map(|recipient| recipient.agent),
+            agent: recipient.and_then(|recipient| recipient.agent),
             recipient: recipient.map(|recipient| recipient.as_sent.clone()).unwrap_or_default(),
             sender: None,
             envelope_from: envelope.reverse_path.clone(),

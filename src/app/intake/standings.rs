@@ -15,7 +15,7 @@ use crate::store::AddressedAgent;
 /// An Agent, the address it was reached at, and the sender.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Key {
-    agent: AccountId,
+    agent: Option<AccountId>,
     address: Address,
     sender: Address,
 }

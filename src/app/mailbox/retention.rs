@@ -44,6 +44,8 @@ pub struct Passed {
     pub secrets: u64,
     /// Sessions of the web console, and links to it, that expired.
     pub console_sessions: u64,
+    /// Policies of reports on TLS.
+    pub tls_reports: u64,
     pub batches: u64,
 }
 
@@ -56,6 +58,8 @@ enum Step {
     /// Former secrets of webhooks that sign no more.
     Secrets,
     ConsoleSessions,
+    /// Reports of senders on TLS.
+    TlsReports,
     /// By account and its policy.
     Rows(RetainedKind),
     /// Rows left by deleted accounts. Contacts go after the messages that name them.
@@ -67,6 +71,7 @@ const STEPS: &[Step] = &[
     Step::Requests,
     Step::Secrets,
     Step::ConsoleSessions,
+    Step::TlsReports,
     Step::Rows(RetainedKind::Messages),
     Step::Leavings,
     Step::Rows(RetainedKind::IntakeRecords),
@@ -143,6 +148,7 @@ impl Retention {
             retention.requests = passed.requests,
             retention.secrets = passed.secrets,
             retention.console_sessions = passed.console_sessions,
+            retention.tls_reports = passed.tls_reports,
             retention.batches = passed.batches,
             "retention pass: {ended}"
         );
@@ -173,6 +179,7 @@ impl Retention {
                 Step::Requests => self.forget_requests(steady, passed).await?,
                 Step::Secrets => self.forget_secrets(now, passed).await?,
                 Step::ConsoleSessions => self.delete_console_sessions(now, passed).await?,
+                Step::TlsReports => self.delete_tls_reports(now, passed).await?,
                 Step::Rows(kept) => self.delete_rows_by_account(*kept, now, passed).await?,
                 Step::Leavings => self.delete_all_leavings(passed).await?,
             }
@@ -229,6 +236,20 @@ impl Retention {
             let gone = self.store.delete_console_sessions(now, self.rows()).await?;
             let gone = gone.ok_or(Halt::Taken)?;
             passed.console_sessions += gone;
+            passed.batches += u64::from(gone > 0);
+            if gone < self.rules.pass.batch_rows.into() {
+                return Ok(());
+            }
+            self.pause_between_batches(passed).await?;
+        }
+    }
+
+    async fn delete_tls_reports(&self, now: Timestamp, passed: &mut Passed) -> Result<(), Halt> {
+        let until = now.minus(self.rules.tls_reports());
+        loop {
+            let gone = self.store.delete_tls_reports(until, self.rows()).await?;
+            let gone = gone.ok_or(Halt::Taken)?;
+            passed.tls_reports += gone;
             passed.batches += u64::from(gone > 0);
             if gone < self.rules.pass.batch_rows.into() {
                 return Ok(());

@@ -11,11 +11,13 @@ use serde_json::{Map, Value};
 use super::super::Failure;
 use super::recorded_dns::RecordedDns;
 use crate::app::intake::sha256;
+use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
-use crate::domain::evidence::Evidence;
+use crate::domain::evidence::policy::Policy;
 use crate::domain::evidence::session::Tls;
+use crate::domain::evidence::{Evidence, Facts, Step};
 use crate::domain::instant;
-use crate::domain::ports::{Client, Envelope, TlsFacts};
+use crate::domain::ports::{Client, Envelope, Recipient, TlsFacts};
 use crate::mail::line_ends::with_crlf;
 use crate::store::Standing;
 
@@ -24,8 +26,16 @@ pub(super) struct RecordedVerdict {
     pub(super) fields: Map<String, Value>,
     pub(super) evidence: Evidence,
     pub(super) envelope: Envelope,
-    pub(super) standing: Standing,
+    pub(super) ground: RecordedGround,
     pub(super) arrived: Timestamp,
+}
+
+/// The part of the verdict that the message alone does not tell.
+pub(super) enum RecordedGround {
+    /// The policy of an Agent.
+    Policy(Standing),
+    /// The step of the report, as the mail came to the address for reports on TLS.
+    TlsReport(Box<Step>),
 }
 
 impl RecordedVerdict {
@@ -60,7 +70,21 @@ impl RecordedVerdict {
         let evidence = Evidence::deserialize(steps)
             .map_err(|error| format!("cannot read the steps of the record: {error}"))?;
         let session = evidence.session().ok_or_else(|| missing("step session"))?;
-        let policy = evidence.policy().ok_or_else(|| missing("step policy"))?;
+        let report = evidence.iter().find_map(|step| match &step.facts {
+            Facts::TlsReport(facts) => Some((step, facts)),
+            _ => None,
+        });
+        let (ground, recipients) = match report {
+            Some((step, facts)) => {
+                let as_sent = text("recipient").unwrap_or_default();
+                let recipient = Recipient::of_reports(Address::parse(&facts.address)?, as_sent);
+                (RecordedGround::TlsReport(Box::new(step.clone())), vec![recipient])
+            }
+            None => {
+                let policy = evidence.policy().ok_or_else(|| missing("step policy"))?;
+                (RecordedGround::Policy(standing(policy)?), Vec::new())
+            }
+        };
         let tls = session.tls.clone();
         let tls = tls.map(|Tls { version, cipher }| TlsFacts { version, cipher });
         let address = text("remoteAddress").ok_or_else(|| missing("remoteAddress"))?;
@@ -72,23 +96,15 @@ impl RecordedVerdict {
                 tls,
             },
             reverse_path: text("envelopeFrom").unwrap_or_default().to_owned(),
-            recipients: Vec::new(),
+            recipients,
             // A provider does not say whether its client asked for SMTPUTF8.
             smtputf8: session.protocol.starts_with("UTF8") || session.protocol == "HTTP",
             posted: None,
             open_for: Duration::ZERO,
         };
-        let standing = Standing {
-            answers: policy.recipient_answers,
-            active: policy.recipient_active,
-            mode: policy.mode.parse()?,
-            policy_version: policy.policy_version,
-            listed: policy.listed,
-            relay: None,
-        };
         let arrived = session.arrived.as_deref().or(text("date")).and_then(instant::parse);
         let arrived = arrived.ok_or_else(|| missing("date"))?;
-        Ok(Self { envelope, standing, arrived, fields, evidence })
+        Ok(Self { envelope, ground, arrived, fields, evidence })
     }
 
     pub(super) fn field(&self, name: &str) -> &Value {
@@ -128,4 +144,15 @@ impl RecordedVerdict {
     pub(super) fn dns_answers(&self) -> Result<RecordedDns, Failure> {
         RecordedDns::of(self.evidence.iter())
     }
+}
+
+fn standing(policy: &Policy) -> Result<Standing, Failure> {
+    Ok(Standing {
+        answers: policy.recipient_answers,
+        active: policy.recipient_active,
+        mode: policy.mode.parse()?,
+        policy_version: policy.policy_version,
+        listed: policy.listed,
+        relay: None,
+    })
 }

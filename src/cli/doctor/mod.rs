@@ -89,8 +89,8 @@ impl Doctor {
         let shown = listeners.certificate.clone().or_else(|| opened.certificate("smtp"));
         let (general, of_domains) =
             tokio::join!(opened.check(&settings, &mint, &listeners), async {
-                of_domains(&settings, &mint, opened.domains(domains).await, shown).await
-            },);
+                opened.of_domains(&settings, &mint, opened.domains(domains).await, shown).await
+            });
         for checks in [general, listeners.checks.clone(), of_domains] {
             report.show(checks)?;
         }
@@ -244,6 +244,33 @@ impl<'f> Opened<'f> {
         }
     }
 
+    /// Checks the DNS of domains, some at a time. `shown` is the certificate of this server.
+    async fn of_domains(
+        &self,
+        settings: &Settings,
+        mint: &Mint,
+        domains: Vec<DomainName>,
+        shown: Option<Certificate>,
+    ) -> Vec<Check> {
+        let rules = &settings.rules;
+        let dns =
+            match run::authenticator(settings.dns.as_deref(), &rules.intake, &settings.hostname) {
+                Ok(dns) => dns,
+                // Told with the resolvers.
+                Err(_) => return Vec::new(),
+            };
+        let facts = ServerFacts {
+            hostname: settings.hostname.clone(),
+            certificate: shown,
+            now: mint.clock().now(),
+            expiry_warning: rules.smtp.tls.expiry_warning(),
+            tls_reports: settings.tls_reports.clone(),
+            deadline: Instant::now() + OF_ONE_SUBJECT,
+            is_for_operator: true,
+        };
+        in_turn(&dns, self.store.as_ref(), &domains, &facts).await
+    }
+
     async fn close(&self) {
         if let Some(store) = &self.store {
             store.close().await;
@@ -251,35 +278,17 @@ impl<'f> Opened<'f> {
     }
 }
 
-/// Checks the DNS of domains, some at a time. `shown` is the certificate of this server.
-async fn of_domains(
-    settings: &Settings,
-    mint: &Mint,
-    domains: Vec<DomainName>,
-    shown: Option<Certificate>,
-) -> Vec<Check> {
-    let rules = &settings.rules;
-    let dns = match run::authenticator(settings.dns.as_deref(), &rules.intake, &settings.hostname) {
-        Ok(dns) => dns,
-        // Told with the resolvers.
-        Err(_) => return Vec::new(),
-    };
-    let facts = ServerFacts {
-        hostname: settings.hostname.clone(),
-        certificate: shown,
-        now: mint.clock().now(),
-        expiry_warning: rules.smtp.tls.expiry_warning(),
-        deadline: Instant::now() + OF_ONE_SUBJECT,
-        is_for_operator: true,
-    };
-    in_turn(&dns, &domains, &facts).await
-}
-
 /// Checks as many domains as can begin before the deadline.
-async fn in_turn(dns: &Authenticator, domains: &[DomainName], facts: &ServerFacts) -> Vec<Check> {
+async fn in_turn(
+    dns: &Authenticator,
+    store: Option<&Store>,
+    domains: &[DomainName],
+    facts: &ServerFacts,
+) -> Vec<Check> {
     let begun = stream::iter(domains).take_while(|_| ready(Instant::now() < facts.deadline));
-    let checking =
-        begun.enumerate().map(async |(place, one)| (place, domain::check(dns, one, facts).await));
+    let checking = begun
+        .enumerate()
+        .map(async |(place, one)| (place, domain::check(dns, store, one, facts).await));
     // In any order: a slow one holds up none behind it.
     let found = checking.buffer_unordered(DOMAINS_AT_ONCE);
     let found: BTreeMap<usize, Vec<Check>> = found.collect().await;
@@ -321,12 +330,13 @@ mod tests {
             certificate: None,
             now: run::system_mint().clock().now(),
             expiry_warning: Duration::ZERO,
+            tls_reports: None,
             deadline: Instant::now() + within,
             is_for_operator: true,
         };
         let rules = Rules::defaults().unwrap().intake;
         let dns = run::authenticator(Some(&[dns.addr()]), &rules, &facts.hostname).unwrap();
-        in_turn(&dns, &domains, &facts).await
+        in_turn(&dns, None, &domains, &facts).await
     }
 
     #[tokio::test]

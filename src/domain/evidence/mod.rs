@@ -27,6 +27,7 @@ pub mod scan;
 pub mod session;
 pub mod spf;
 mod step;
+pub mod tls_report;
 
 use std::borrow::Cow;
 use std::sync::Arc;

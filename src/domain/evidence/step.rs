@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::dns::UsedAnswer;
 use super::{Word, alignment, arc, automation, dkim, dmarc, iprev, looping, policy, provider};
-use super::{rates, receive_message, recipient, relay, scan, session, spf};
+use super::{rates, receive_message, recipient, relay, scan, session, spf, tls_report};
 
 /// Serialized as `{name, result, detail, inputs, dns, micros}`, with `truncated: true` if some DNS
 /// answers were not kept completely.
@@ -104,6 +104,7 @@ facts! {
     "rates" => Rates(rates::Rates),
     "recipient" => Recipient(recipient::Recipient),
     "receiveMessage" => ReceiveMessage(receive_message::ReceiveMessage),
+    "tlsReport" => TlsReport(tls_report::TlsReport),
 }
 
 impl Serialize for Step {

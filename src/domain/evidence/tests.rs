@@ -44,6 +44,7 @@ fn each_other_kind_is_shown_as_it_was_read() {
         ("relay", relay),
         ("session", json!({"path": ""})),
         ("session", json!({"helo": "h", "protocol": "HTTP", "tls": null, "size": 6})),
+        ("tlsReport", json!({"address": "tls-reports@agent.example"})),
     ] {
         let step = step(name, inputs);
         assert!(!step_is_of_later(&step), "{step}");

@@ -4,14 +4,15 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::app::doctor::CheckRecord;
+use crate::app::tls_reports::TlsReportRecord;
 use crate::domain::domain_name::DomainName;
 use crate::http::typed::{Call, Problem, refused, successes};
 
 /// Checks the DNS of a mail domain
 ///
 /// The account has or claims the domain, or the Agent has an address in it. Looks at MX, addresses,
-/// PTR, the certificate, MTA-STS, TLSA, and the port, and changes nothing. A key checks one domain at
-/// a time.
+/// PTR, the certificate, MTA-STS, TLSA, TLS-RPT with what senders reported in a week, and the port,
+/// and changes nothing. A key checks one domain at a time.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct CheckDomain {
     /// The domain.
@@ -25,6 +26,8 @@ successes! {
         domain: String,
         /// All checks, those of MX first.
         checks: Vec<CheckRecord>,
+        /// The last reports of senders on TLS (RFC 8460), the newest first: claims of whoever sent them.
+        tls_reports: Vec<TlsReportRecord>,
     } = OK "domain checked";
 }
 
@@ -36,5 +39,6 @@ pub async fn check(call: Call, request: CheckDomain) -> Result<Checked, Problem>
     let _place = http.domain_checks.place_of(key, (account, most)).await?;
     let checks = http.use_cases.domain_checks.check(call.account().id, &domain).await?;
     let checks = checks.into_iter().map(CheckRecord::from).collect();
-    Ok(Checked { domain: domain.as_str().to_owned(), checks })
+    let tls_reports = http.use_cases.domain_checks.reports(&domain).await?;
+    Ok(Checked { domain: domain.as_str().to_owned(), checks, tls_reports })
 }

@@ -6,6 +6,9 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use crate::domain::domain_name::DomainName;
+use crate::domain::tls_report::{
+    AppliedPolicy, FailureType, PolicyResult, SessionFailure, TlsReport, TlsReportOutcome,
+};
 use crate::http::tests::{DOMAIN_CHECK, House};
 use crate::shutdown::Shutdown;
 use crate::testkit::dns::{DnsServer, Zone};
@@ -70,7 +73,8 @@ async fn a_domain_that_leads_here_is_right_in_each_row() {
     let checked = Checked::new().await;
     let all = checked.checks().await;
     let kinds: Vec<_> = all.iter().map(|row| row["check"].as_str().unwrap()).collect();
-    assert_eq!(kinds, ["mx", "address", "ptr", "certificate", "tlsa", "mta-sts", "port"]);
+    let own = ["mx", "address", "ptr", "certificate", "tlsa", "mta-sts"];
+    assert_eq!(kinds, [&own[..], &["tls-rpt", "tls-reports", "port"]].concat());
     checked.expect(("mx", DOMAIN), "ok", &["mail goes to gw.example (10)"]).await;
     checked.expect(("address", "gw.example"), "ok", &["it is 8.8.4.4"]).await;
     checked.expect(("ptr", "8.8.4.4"), "ok", &["8.8.4.4 is gw.example"]).await;
@@ -225,4 +229,70 @@ async fn a_key_checks_one_domain_at_a_time() {
     }
     assert!(slow.await[0]["detail"].as_str().unwrap().contains("cannot be looked up"));
     assert_eq!(http.domain_checks.places.available_permits(), http.rules.domains.max_checks);
+}
+
+#[tokio::test]
+async fn the_record_for_reports_is_told_with_the_line_to_paste() {
+    let checked = Checked::new().await;
+    let (row, name) = (("tls-rpt", DOMAIN), "_smtp._tls.new.example");
+    let line = "_smtp._tls.new.example. TXT \"v=TLSRPTv1; rua=mailto:tls-reports@new.example\"";
+    checked.expect(row, "warning", &["there is no record", line]).await;
+    for here in [
+        "v=TLSRPTv1; rua=mailto:x@y.example, mailto:TLS-reports@new.example",
+        "v=TLSRPTv1;rua=https://gw.example/tls-reports",
+    ] {
+        checked.publish(name, "TXT", &["something", here]);
+        checked.expect(row, "ok", &["senders report here"]).await;
+    }
+    for elsewhere in ["v=TLSRPTv1; rua=mailto:x@new.example", "v=TLSRPTv1; rua=https://a.example/b"]
+    {
+        checked.publish(name, "TXT", &[elsewhere]);
+        checked.expect(row, "warning", &["to somebody else", line]).await;
+    }
+    let one = "v=TLSRPTv1; rua=mailto:tls-reports@new.example";
+    checked.publish(name, "TXT", &[one, "v=TLSRPTv1; rua=mailto:x@y.example"]);
+    checked.expect(row, "warning", &["several records", line]).await;
+    checked.dns.change(|zone| {
+        zone.remove(name, "TXT").unwrap();
+        zone.insert(name, "TXT", "SERVFAIL", "").unwrap();
+    });
+    checked.expect(row, "warning", &["cannot be looked up"]).await;
+}
+
+#[tokio::test]
+async fn what_senders_claim_is_summed_up() {
+    let checked = Checked::new().await;
+    let row = ("tls-reports", DOMAIN);
+    checked.expect(row, "skipped", &["no report came in 7 days"]).await;
+    let keep = async |id: &str, by: Option<&str>, failures: Vec<SessionFailure>| {
+        let failed = failures.iter().map(|one| one.sessions).sum();
+        let (domain, policy) = (DomainName::parse(DOMAIN).unwrap(), AppliedPolicy::Sts);
+        let policies = vec![PolicyResult { domain, policy, successful: 5, failed, failures }];
+        let now = checked.house.mint.clock().now();
+        let (submitter, report_id) = ("Company-X".to_owned(), id.to_owned());
+        let report = TlsReport { submitter, report_id, begin: now, end: now, policies };
+        let by = by.map(|domain| DomainName::parse(domain).unwrap());
+        let kept = checked.house.store.keep_tls_report(&report, by.as_ref(), 99, now).await;
+        assert_eq!(kept.unwrap(), TlsReportOutcome::Kept);
+    };
+    keep("a", None, Vec::new()).await;
+    checked.expect(row, "ok", &["5 sessions, and no failure (reports: 1)"]).await;
+    let failure = |kind, sessions, host: &str, reason: &str| {
+        let (host, reason) = (host.to_owned(), reason.to_owned());
+        SessionFailure { kind, sessions, host, reason }
+    };
+    let of_policy = failure(FailureType::StsPolicyFetchError, 7, "", "timeout");
+    keep("b", None, vec![of_policy]).await;
+    let words = [
+        "7 failed and 10 successful sessions (reports: 2)",
+        "Company-X (posted, by anybody)",
+        "sts-policy-fetch-error: timeout",
+        "mta-sts.txt",
+    ];
+    checked.expect(row, "warning", &words).await;
+    let of_host = failure(FailureType::CertificateExpired, 9, "mx.new.example", "");
+    keep("c", Some("good.example"), vec![of_host]).await;
+    let words =
+        ["(signed by good.example): certificate-expired at mx.new.example", "public authority"];
+    checked.expect(row, "warning", &words).await;
 }

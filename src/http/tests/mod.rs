@@ -91,6 +91,7 @@ use crate::domain::id::{AccountId, AttemptId, DestinationId, Mint};
 use crate::domain::key::KeyOwner;
 use crate::domain::member::{Member, Role};
 use crate::domain::ports::MailLoad;
+use crate::domain::tls_report::ReportAddress;
 use crate::egress::client::{Client, Limits, Lookup};
 use crate::egress::guard::Guard;
 use crate::egress::new_urls::NewUrls;
@@ -424,6 +425,7 @@ fn domain_checks(store: &Store, dns: &Arc<Authenticator>, mint: &Mint) -> Domain
         port: 2525,
         certificate: Arc::new(move || certificate.clone()),
         expiry_warning: Duration::from_secs(1),
+        tls_reports: Some(ReportAddress::default()),
     };
     let (dns, clock) = (Arc::clone(dns), mint.clock().clone());
     DomainChecks::new(store.clone(), dns, clock, server, DOMAIN_CHECK)

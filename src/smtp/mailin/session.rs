@@ -181,7 +181,7 @@ impl<I: Intake> Session<I> {
     /// Recipients whose verdicts could differ do not share a transaction (contract §2, Policy).
     fn add(&mut self, recipient: Recipient) -> Reply {
         let Some(open) = &mut self.transaction else { return Reply::notice(Notice::MailFirst) };
-        if open.recipients.iter().all(|other| other.agent != recipient.agent) {
+        if !open.recipients.iter().any(|other| other.is_also(&recipient)) {
             if !open.recipients.iter().all(|other| other.may_be_with(&recipient)) {
                 return self.put_off(Reply::reason(Reason::OneAgentPerTransaction, None, None));
             }

@@ -26,3 +26,4 @@ pub mod relay_attempts;
 pub mod relays;
 pub mod sealed;
 pub mod shared_reads;
+pub mod tls_reports;

@@ -123,6 +123,7 @@ impl Bench {
             headers: &headers,
             client: &self.client,
             reverse_path: &self.reverse_path,
+            is_tls_report: false,
             now: Timestamp::from_millis(self.now * 1000),
         };
         let answer = self.authenticator.check(question).await;

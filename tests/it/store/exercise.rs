@@ -111,6 +111,7 @@ async fn domains(scene: &Scene, domain: &DomainName) {
     store.prove_domain(&new, organization.id, "a", by(at(0))).await.unwrap();
     store.remove_domain(&new, organization.id, by(at(0))).await.unwrap();
     store.domains(Some(organization.id)).await.unwrap();
+    super::tls_reports::exercise(scene).await;
     store.is_domain_of(domain, organization.id).await.unwrap();
     store.owned_domains(Some(domain), 5).await.unwrap();
     store.remove_domain(domain, organization.id, by(at(0))).await.unwrap();

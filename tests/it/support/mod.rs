@@ -323,6 +323,7 @@ fn settings(location: &Location, rules: Rules, dns: SocketAddr) -> Settings {
         console: true,
         mcp: McpTools::Reading,
         mta_sts: None,
+        tls_reports: None,
         otlp: None,
     }
 }

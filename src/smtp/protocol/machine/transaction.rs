@@ -41,7 +41,7 @@ impl Transaction {
     /// Adds a recipient, once per Agent. Fails, and defers the recipient, if its verdict could
     /// differ from those of the others (contract §2, Policy).
     pub(super) fn add(&mut self, recipient: Recipient) -> Result<(), Reason> {
-        if self.recipients.iter().any(|other| other.agent == recipient.agent) {
+        if self.recipients.iter().any(|other| other.is_also(&recipient)) {
             self.accepted = self.accepted.saturating_add(1);
             return Ok(());
         }
