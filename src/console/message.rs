@@ -76,7 +76,7 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     let proofs = message.fact("authentication").and_then(Value::as_object);
     let proofs = proofs.into_iter().flatten().map(|(name, value)| (spelled(name), shown(value)));
     let proofs = proofs.collect();
-    let announcer = Announcer { agent: message.to, uuid: &message.uuid, date: &message.date };
+    let announcer = Announcer { agent: message.agent(), uuid: &message.uuid, date: &message.date };
     let announced = deliveries::of_message(&visit, &announcer).await;
     let frame = visit.frame(Section::Rooms).await?;
     Answer::page(&MessagePage { frame, message, pieces, findings, html, proofs, announced })

@@ -111,6 +111,7 @@ words! {
         InboundRemoved = "inbound.removed",
         MessageErased = "message.erased",
         ContactErased = "contact.erased",
+        OutcomeRecorded = "outcome.recorded",
         AppInstalled = "app.installed",
         AppUpdated = "app.updated",
         AppRemoved = "app.removed",

@@ -59,7 +59,14 @@ pub enum HandleError {
     Unseen,
     #[error("is not an E.164 telephone number: send + and 7 to 15 digits, the first not 0")]
     NoNumber,
+    #[error(
+        "is a telephone number without + and its country code: send it in E.164, such as +15551231234"
+    )]
+    NoCountryCode,
 }
+
+/// In digits.
+const LONGEST_SHORT_CODE: usize = 8;
 
 /// Longest handle (without its source) or name, in bytes: longer than any platform's, and a bound
 /// for lists.
@@ -93,10 +100,24 @@ pub fn line_or_number(text: &str) -> Result<String, HandleError> {
     }
 }
 
+/// Like [`line_or_number`] where a number is meant: fails for one without its country code, which
+/// would be another contact than the one with it. No short code has as many digits.
+pub fn dialled(text: &str) -> Result<String, HandleError> {
+    let text = line_or_number(text)?;
+    let digits = digits(&text);
+    let is_whole = digits.len() > LONGEST_SHORT_CODE && digits.bytes().all(|c| c.is_ascii_digit());
+    if is_whole && !text.starts_with('+') { Err(HandleError::NoCountryCode) } else { Ok(text) }
+}
+
+/// A telephone number without what people write between its digits.
+fn digits(number: &str) -> String {
+    let between = [' ', '-', '.', '(', ')', '/', '\u{a0}'];
+    number.chars().filter(|c| !between.contains(c)).collect()
+}
+
 /// `1 (555) 123-1234` → `+15551231234`.
 fn e164(number: &str) -> Option<String> {
-    let between = [' ', '-', '.', '(', ')', '/', '\u{a0}'];
-    let digits: String = number.chars().filter(|c| !between.contains(c)).collect();
+    let digits = digits(number);
     let plain = digits.bytes().all(|digit| digit.is_ascii_digit()) && !digits.starts_with('0');
     (plain && (7..=15).contains(&digits.len())).then(|| format!("+{digits}"))
 }
@@ -111,7 +132,7 @@ impl Handle {
             None => Source::Chat,
         });
         let address = match source {
-            Source::Sms | Source::Call => line_or_number(&plain)?,
+            Source::Sms | Source::Call => dialled(&plain)?,
             Source::Chat | Source::Email => plain,
         };
         Ok(Self::Elsewhere { source, address })
@@ -201,6 +222,13 @@ mod tests {
         assert_eq!(spelled(None, &"a".repeat(256)).map(|text| text.len()), Ok(261));
         for text in ["+0155512312", "+1", "+1555123123412345", "+1555x231234"] {
             assert_eq!(spelled(Some(Source::Sms), text), Err(HandleError::NoNumber), "{text}");
+        }
+        for text in ["5551231234", "(555) 123-1234", "0049 89 123456", "015551231"] {
+            for source in [Source::Sms, Source::Call] {
+                let refused = spelled(Some(source), text);
+                assert_eq!(refused, Err(HandleError::NoCountryCode), "{text}");
+            }
+            assert_eq!(spelled(Some(Source::Chat), text), Ok(format!("chat:{text}")), "an id");
         }
     }
 }

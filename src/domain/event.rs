@@ -90,7 +90,7 @@ events! {
     ConversationStarted = "conversation.started", Conversation, Message, Arrival, None,
         "The first message of a room was accepted.";
     ConversationUpdated = "conversation.updated", Conversation, Message, Arrival, None,
-        "A later message of a room was accepted.";
+        "A later message of a room was accepted, or the outcome of a message was recorded.";
     ContactCreated = "contact.created", Contact, Contact, Arrival, None,
         "A sender wrote to an organization for the first time.";
     ContactUpdated = "contact.updated", Contact, Contact, Arrival, None,
@@ -123,6 +123,7 @@ pub struct Event {
     /// The account that the event happened to, with its ancestors: destinations of all of them may
     /// receive it.
     pub lineage: Lineage,
+    /// The message that the event announces, which has the id of its row, or another message.
     pub message: Option<MessageId>,
     pub contact: Option<ContactId>,
     /// The `data` of an event that names no message and no contact: the account, member, policy or
@@ -131,9 +132,9 @@ pub struct Event {
 }
 
 impl Event {
-    /// Returns the message in the event's id, or None for an event that carries its own data.
-    pub fn of_message(&self) -> Option<MessageId> {
-        self.told.is_none().then_some(MessageId(self.id.row()))
+    /// Returns the message that the event names, unless its id says so.
+    pub fn other_message(&self) -> Option<MessageId> {
+        self.message.filter(|message| message.0 != self.id.row())
     }
 
     /// Returns the room of the event. Events of one room are ordered.

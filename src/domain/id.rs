@@ -103,6 +103,10 @@ uuid_id!(
     ThreadId
 );
 uuid_id!(
+    /// A reply of an Agent: an outbound entry of a room.
+    ReplyId
+);
+uuid_id!(
     /// A session of a room.
     SessionId
 );

@@ -109,6 +109,12 @@ fields! {
     Count = "count", Integer, true, "Number of refusals that a counted record stands for, else 1.";
     LatencyMs = "latencyMs", Real, true,
         "Milliseconds from the end of the message until its commit began.";
+    AgentOutcome = "agentOutcome", Text, false, "The outcome that was recorded for the message.";
+    AiLeadRating = "aiLeadRating", Integer, false, "The rating as a lead, 0 to 100, if recorded.";
+    AgentReplyCount = "agentReplyCount", Integer, false,
+        "Recorded replies to the message; null unless it was accepted.";
+    Duration = "duration", Integer, false, "Length of a call, in seconds.";
+    MissedCall = "missedCall", Integer, false, "1 if nobody took a call, 0 if somebody did.";
     Deliveries = "deliveries", Integer, false,
         "Webhook deliveries that the message made for destinations below the target; null where \
          retention took its events.";

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::account::Lineage;
+use super::agent_outcome::AgentOutcome;
 use super::automation::Automation;
 use super::clock::Timestamp;
 use super::contact::Handle;
@@ -87,7 +88,32 @@ impl Received {
             outbound_url: None,
             chat_dialog: None,
             call: Call::default(),
+            flags: Flags::default(),
+            lead_rating: None,
+            lead_rating_reason: None,
         }
+    }
+}
+
+impl Received {
+    /// Returns the outcome that the platform handed in.
+    pub fn outcome(&self) -> AgentOutcome {
+        AgentOutcome {
+            result: self.call.outcome.clone(),
+            summary: self.call.summary.clone(),
+            lead_rating: self.lead_rating,
+            lead_rating_reason: self.lead_rating_reason.clone(),
+            ..AgentOutcome::default()
+        }
+    }
+
+    pub fn is_call(&self) -> bool {
+        self.handle.source() == Source::Call
+    }
+
+    /// Whether nobody took it; None for what nobody takes.
+    pub fn missed_call(&self) -> Option<bool> {
+        (self.is_call() || self.call.missed).then_some(self.call.missed)
     }
 }
 
@@ -147,6 +173,7 @@ pub struct Message {
     /// The stored content cannot be read back; `content` holds only what the row itself has.
     pub unreadable: bool,
     pub content: Content,
+    pub outcome: AgentOutcome,
 }
 
 /// The content of a message, by channel.
@@ -187,8 +214,24 @@ pub struct Received {
     pub outbound_url: Option<String>,
     /// `[{role, content}]` of an SMS or a chat, if the platform sent it.
     pub chat_dialog: Option<Value>,
-    /// Set for calls only.
     pub call: Call,
+    /// Marks that the platform gave.
+    pub flags: Flags,
+    pub lead_rating: Option<u8>,
+    pub lead_rating_reason: Option<String>,
+}
+
+/// Marks of a message, by their names in the API.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    pub is_live: Option<bool>,
+    pub ai_agent: Option<bool>,
+    pub notify: Option<bool>,
+    pub bypass_agent: Option<bool>,
+    pub self_call: Option<bool>,
+    pub calling_user_is_contact: Option<bool>,
+    pub campaign: Option<bool>,
+    pub forced_campaign: Option<bool>,
 }
 
 /// A linked resource; its content was not checked.
@@ -200,7 +243,8 @@ pub struct Linked {
     pub url: String,
 }
 
-/// Details of a call.
+/// Details of a call; other channels have only a length, a summary, an outcome, and whether nobody
+/// took it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Call {
     /// Seconds.
@@ -216,6 +260,16 @@ pub struct Call {
     pub diversion: Option<String>,
     pub summary: Option<String>,
     pub outcome: Option<String>,
+}
+
+impl Content {
+    /// Returns the outcome that a platform handed in with its message.
+    pub fn outcome(&self) -> AgentOutcome {
+        match self {
+            Self::Mail(_) => AgentOutcome::default(),
+            Self::Received(received) => received.outcome(),
+        }
+    }
 }
 
 impl Message {

@@ -42,6 +42,20 @@ words! {
         Outcome = "outcome",
         Source = "source",
         AccountId = "accountId",
+        AgentOutcome = "agentOutcome",
+    }
+}
+
+impl Grouping {
+    /// The field whose values are the groups.
+    pub const fn field(self) -> LogField {
+        match self {
+            Self::Reason => LogField::Reason,
+            Self::Outcome => LogField::Outcome,
+            Self::Source => LogField::Source,
+            Self::AccountId => LogField::AccountId,
+            Self::AgentOutcome => LogField::AgentOutcome,
+        }
     }
 }
 
@@ -81,6 +95,9 @@ const READY: &[Ready] = &[
     ("deferred", "Deferred", Some((LogField::Outcome, "deferred")), "count", Aggregation::Sum),
     ("latency", "Average latency, ms", None, "latencyMs", Aggregation::Average),
     ("latencyMax", "Greatest latency, ms", None, "latencyMs", Aggregation::Greatest),
+    ("replies", "Replies", None, "agentReplyCount", Aggregation::Sum),
+    ("callDuration", "Average length of calls, s", None, "duration", Aggregation::Average),
+    ("missedCalls", "Missed calls", None, "missedCall", Aggregation::Sum),
     ("deliveries", "Deliveries", None, "deliveries", Aggregation::Sum),
     ("delivered", "Delivered", None, "delivered", Aggregation::Sum),
     ("exhausted", "Given up", None, "exhausted", Aggregation::Sum),

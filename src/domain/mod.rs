@@ -11,6 +11,7 @@ pub mod account;
 pub mod acme_challenge;
 pub mod address;
 pub mod agent_config;
+pub mod agent_outcome;
 pub mod app;
 pub mod audit;
 pub mod automation;

@@ -8,6 +8,7 @@ use crate::app::apps::AppsError;
 use crate::app::computers::ComputerError;
 use crate::app::delivery::{DestinationError, TooManyReaders};
 use crate::app::intake::reception::ReceptionError;
+use crate::app::mailbox::outcomes::OutcomeError;
 use crate::app::relay::RelayError;
 use crate::app::tenancy::TenancyError;
 use crate::app::tenancy::details::DetailError;
@@ -150,6 +151,16 @@ impl From<ReceptionError> for Problem {
                 Self { retry_after, ..Self::new(Code::RateLimited, error.to_string()) }
             }
             ReceptionError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<OutcomeError> for Problem {
+    fn from(error: OutcomeError) -> Self {
+        match error {
+            OutcomeError::NoMessage => Self::not_found("message"),
+            OutcomeError::Conflict(error) => Self::new(Code::Conflict, error.to_string()),
+            OutcomeError::Store(error) => error.into(),
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::app::intake::reception::Reception;
 use crate::app::mailbox::Mailbox;
 use crate::app::mailbox::erasure::Erasures;
 use crate::app::mailbox::links::Links;
+use crate::app::mailbox::outcomes::Outcomes;
 use crate::app::relay::Relays;
 use crate::app::relay::inbound::Inbound;
 use crate::app::system::System;
@@ -53,6 +54,7 @@ pub struct UseCases {
     pub preview: Preview,
     pub reception: Reception,
     pub erasures: Erasures,
+    pub outcomes: Outcomes,
     pub relays: Relays,
     pub inbound: Inbound,
     pub agents: Agents,

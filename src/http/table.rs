@@ -15,8 +15,8 @@ use crate::http::routes::{
     account, account_lists, account_updates, accounts, addresses, agent_versions, agents, apps,
     audit, computer_config, computer_health, computers, contacts, conversations, deliveries,
     domain_check, domains, erasure, events, features, inbound_policy, inbound_whitelist, intake,
-    logs, media, members, messages, policy_preview, receive_message, rooms, search, sessions,
-    system, templates, time_series, tokens, webhook_actions, webhook_relay, webhooks,
+    logs, media, members, messages, outcomes, policy_preview, receive_message, rooms, search,
+    sessions, system, templates, time_series, tokens, webhook_actions, webhook_relay, webhooks,
 };
 use crate::http::tag::Tag;
 use crate::http::typed::{self, Form};
@@ -148,6 +148,7 @@ pub static OPERATIONS: &[Operation] = &[
         .or_by_link(|visit| Box::pin(messages::raw_by_link(visit))),
     operation!(Messaging: getMedia = Get "/media/{uuid}/{filename}", READ, media::show).fails(&[RangeNotSatisfiable])
         .or_by_link(|visit| Box::pin(media::show_by_link(visit))),
+    operation!(Messaging: recordOutcome = Post "/messages/{uuid}/outcome", WRITE_OWN.once(), outcomes::record).fails(&[NotFound, Conflict]),
     operation!(Messaging: eraseMessage = Delete "/messages/{messageUuid}", WRITE_OWN, erasure::message)
         .described_at("/message/{messageUuid}"),
     operation!(Messaging: eraseContact = Delete "/contacts/{id}", WRITE_PARENT.at_least(Level::OrganizationAdmin).unrestricted(),

@@ -55,6 +55,8 @@ pub(super) struct Untrusted {
     attachments: Vec<File>,
     /// The findings in words, in order; they may quote the sender.
     finding_details: Vec<String>,
+    /// The outcome that was recorded, in a word or a line.
+    outcome: Option<String>,
     /// The text, or a part of it.
     text: String,
 }
@@ -83,7 +85,11 @@ pub(super) struct Letter {
     room_id: String,
     /// The inbox.
     inbox: i64,
-    /// When the message was received.
+    /// Whether it is a reply of the inbox, which its platform recorded: no stranger sent it.
+    reply: bool,
+    /// How many replies to the message were recorded.
+    replies: u32,
+    /// When the message was received, or the reply recorded.
     received_at: String,
     /// The channel: email, sms, chat or call.
     channel: String,
@@ -129,7 +135,9 @@ impl Letter {
         Self {
             uuid: message.uuid.clone(),
             room_id: message.room_id.clone(),
-            inbox: message.to,
+            inbox: message.agent(),
+            reply: message.is_reply(),
+            replies: message.agent_reply_count,
             received_at: message.date.clone(),
             channel: message.source.clone(),
             proven_sender: ProvenSender {
@@ -160,6 +168,7 @@ impl Letter {
                 cc: message.texts_of("emailCc"),
                 attachments: files(message),
                 finding_details: found.into_iter().map(|one| one.detail).collect(),
+                outcome: message.agent_outcome.clone(),
                 text,
             },
         }
@@ -172,7 +181,12 @@ impl Letter {
             self.uuid, self.room_id, self.inbox, self.received_at, self.channel
         );
         shown.push_str(&self.sender());
-        shown.push_str(&self.remarks());
+        if !self.reply {
+            shown.push_str(&self.remarks());
+        }
+        if self.replies > 0 {
+            let _written = writeln!(shown, "Replies that were recorded: {}.", self.replies);
+        }
         if let Some(origin) = &self.origin {
             let answers = if self.may_auto_reply == Some(true) { "may" } else { "must not" };
             let _written =
@@ -199,6 +213,9 @@ impl Letter {
         const NOT: &str =
             "Not proven: the display name, Reply-To, and all else that the sender wrote.";
         let ProvenSender { domain, address, .. } = &self.proven_sender;
+        if self.reply {
+            return "Reply of this inbox, as its platform recorded it.\n".to_owned();
+        }
         match (domain, address.as_deref().filter(|address| is_plain(address))) {
             (Some(domain), Some(address)) => {
                 format!("Proven sender: {address}, by the DKIM signature of {domain}. {NOT}\n")
@@ -229,12 +246,14 @@ impl Letter {
     }
 
     fn claims(&self) -> String {
-        let Untrusted { display_name, number, subject, reply_to, to, cc, .. } = &self.untrusted;
+        let Untrusted { display_name, number, subject, reply_to, to, cc, outcome, .. } =
+            &self.untrusted;
         let mut lines = vec![format!("display name: {display_name}")];
         let proven = self.proven_sender.address.as_deref();
         lines.extend(proven.filter(|address| !is_plain(address)).map(|one| format!("from: {one}")));
         lines.extend(number.as_ref().map(|number| format!("number: {number}")));
         lines.extend(subject.as_ref().map(|subject| format!("subject: {subject}")));
+        lines.extend(outcome.as_ref().map(|outcome| format!("recorded outcome: {outcome}")));
         for (name, list) in [("reply-to", reply_to), ("to", to), ("cc", cc)] {
             if !list.is_empty() {
                 lines.push(format!("{name}: {}", list.join(", ")));

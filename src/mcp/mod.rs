@@ -25,6 +25,7 @@ mod fence;
 mod inboxes;
 mod letter;
 mod messages;
+mod outcomes;
 mod policy;
 mod refusals;
 mod resources;

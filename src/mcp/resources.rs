@@ -41,7 +41,7 @@ fn resource(message: &Message) -> Resource {
         || format!("by {}, no sender proven", message.source),
         |domain| format!("by email, sender proven by {domain}"),
     );
-    let about = format!("Received {} in inbox {} {by}", message.date, message.to);
+    let about = format!("Received {} in inbox {} {by}", message.date, message.agent());
     Resource::new(format!("{ROOT}{}", message.uuid), format!("message {}", message.uuid))
         .with_description(about)
         .with_mime_type("text/plain")

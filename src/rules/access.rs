@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::outcomes::OutcomeRules;
 use super::templates::TemplateRules;
 use super::tls_reports::TlsReportRules;
 use super::{RulesError, minutes, wide};
@@ -25,6 +26,7 @@ pub struct AccessRules {
     pub console: ConsoleRules,
     pub members: MemberRules,
     pub received: Received,
+    pub outcomes: OutcomeRules,
     pub agents: AgentRules,
     pub templates: TemplateRules,
     pub tls_reports: TlsReportRules,
@@ -492,6 +494,7 @@ impl AccessRules {
             max_object_bytes: 0..=65_536;
             max_attachments: 0..=1000;
             max_dialog_turns: 0..=10_000;
-        })
+        })?;
+        self.outcomes.validate()
     }
 }

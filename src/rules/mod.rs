@@ -33,6 +33,7 @@ mod acme;
 mod apps;
 mod inbound;
 mod intake;
+mod outcomes;
 mod relays;
 mod retention;
 mod smtp;

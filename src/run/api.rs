@@ -19,6 +19,7 @@ use crate::app::intake::reception::Reception;
 use crate::app::mailbox::Mailbox;
 use crate::app::mailbox::erasure::Erasures;
 use crate::app::mailbox::links::Links;
+use crate::app::mailbox::outcomes::Outcomes;
 use crate::app::relay::Relays;
 use crate::app::relay::inbound::Inbound;
 use crate::app::system::System;
@@ -90,6 +91,7 @@ pub(super) fn use_cases(
         preview,
         reception,
         erasures,
+        outcomes: Outcomes::new(store.clone(), mint.clock().clone(), &rules),
         relays,
         inbound,
         agents: Agents::new(store.clone(), mint.clone(), Arc::clone(&rules)),

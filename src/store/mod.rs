@@ -63,6 +63,7 @@ pub use mailbox::intake_records::IntakeFilter;
 pub use mailbox::logs::{Bucket, Bucketing, LogRow};
 pub use mailbox::messages::Original;
 pub use mailbox::new_messages::{NewMessage, NewReceived};
+pub use mailbox::outcomes::OutcomeRecorded;
 pub use mailbox::room_lists::{ListedRoom, RoomFilter, RoomList, RoomPage};
 pub use mailbox::room_ranges::RoomPlace;
 pub use mailbox::search::{MatchedMessages, Unindexed, WantedWords};

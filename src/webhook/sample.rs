@@ -9,6 +9,7 @@ use uuid::Uuid;
 use crate::app::mailbox::links::Links;
 use crate::domain::account::{AccountType, Lineage};
 use crate::domain::address::Address;
+use crate::domain::agent_outcome::AgentOutcome;
 use crate::domain::clock::{Clock, Timestamp};
 use crate::domain::contact::{Contact, Handle};
 use crate::domain::delivery::{Claim, Subject};
@@ -18,7 +19,7 @@ use crate::domain::id::{
     AccountId, ContactId, DeliveryId, DestinationId, EventId, MessageId, SessionId, ThreadId,
 };
 use crate::domain::message::{
-    Call, Content, Digest, Linked, Mail, Mailed, Message, Passage, Received,
+    Call, Content, Digest, Flags, Linked, Mail, Mailed, Message, Passage, Received,
 };
 use crate::domain::secret::Secret;
 use crate::domain::sender::Sender;
@@ -74,6 +75,7 @@ pub(crate) fn message(text: &str) -> Message {
         raw: Digest([0; 32]),
         unreadable: false,
         content: Content::Mail(Box::new(mailed(text))),
+        outcome: AgentOutcome::default(),
     }
 }
 
@@ -105,8 +107,12 @@ pub(crate) fn received() -> Message {
             summary: Some("Wants to be called back.".into()),
             outcome: Some("voicemail".into()),
         },
+        flags: Flags::default(),
+        lead_rating: Some(70),
+        lead_rating_reason: Some("asked for an offer".into()),
     };
-    Message { content: Content::Received(Box::new(received)), ..message("") }
+    let (outcome, content) = (received.outcome(), Content::Received(Box::new(received)));
+    Message { content, outcome, ..message("") }
 }
 
 fn mailed(text: &str) -> Mailed {

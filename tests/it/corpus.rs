@@ -7,6 +7,7 @@ use gatepost::app::delivery::catalog::record_schema;
 use gatepost::app::intake::Examination;
 use gatepost::app::mailbox::record::MessageRecord;
 use gatepost::domain::account::Lineage;
+use gatepost::domain::agent_outcome::AgentOutcome;
 use gatepost::domain::clock::Timestamp;
 use gatepost::domain::evidence::dkim::Signature;
 use gatepost::domain::id::{AccountId, ContactId, MessageId, ThreadId};
@@ -167,6 +168,7 @@ fn shown(examined: &Examination) -> Value {
         raw: examined.digest,
         unreadable: false,
         content: Content::Mail(Box::new(mailed)),
+        outcome: AgentOutcome::default(),
     };
     serde_json::to_value(MessageRecord::of(&message)).unwrap()
 }

@@ -16,7 +16,7 @@ pub const AGENT: &str = "support@agents.example";
 const SENDER: &str = "alice@good.example";
 
 /// Tools that change something.
-const CHANGING: [&str; 2] = ["allow_sender", "mark_read"];
+const CHANGING: [&str; 3] = ["allow_sender", "mark_read", "record_outcome"];
 
 async fn started() -> TestGateway {
     TestGateway::with_settings(|settings| settings.mcp = McpTools::All).await
@@ -70,6 +70,7 @@ fn steps(inbox: i64, message: &Value, record: &str) -> Value {
         call("explain_refusal", json!({ "record": record })),
         call("mark_read", json!({ "room": room, "uuid": uuid })),
         call("allow_sender", json!({ "inbox": inbox, "sender": "carol@good.example" })),
+        call("record_outcome", json!({ "uuid": uuid, "reply": "It is paid.", "outcome": "answered" })),
         call("whoami", json!({ "unknown": 1 })),
         { "do": "resources" },
         { "do": "templates" },
@@ -100,7 +101,7 @@ async fn stocked() -> (TestGateway, Value) {
 fn check(came: &Value) {
     let came = came.as_array().unwrap();
     let names: Vec<&str> = came[0]["tools"].as_array().unwrap().iter().map(name).collect();
-    assert_eq!(names.len(), 13, "{names:?}");
+    assert_eq!(names.len(), 14, "{names:?}");
     let called: Vec<&Value> = came.iter().filter(|one| one.get("content").is_some()).collect();
     let failed: Vec<&&Value> = called.iter().filter(|one| one["isError"] == true).collect();
     assert_eq!(failed.len(), 1, "{failed:?}");
@@ -127,14 +128,16 @@ fn check(came: &Value) {
     assert_eq!(structured(10)["mode"], "allowlist");
     assert_eq!(structured(11)["reason"], "dkim_missing");
     assert_eq!(structured(13)["added"], json!(["carol@good.example"]));
-    assert_eq!(came[15]["resources"].as_array().unwrap().len(), 2);
-    assert_eq!(came[16]["resourceTemplates"].as_array().unwrap().len(), 2);
-    assert!(came[17]["contents"][0]["text"].as_str().unwrap().contains("| Hello"));
-    assert!(came[18]["code"].is_i64(), "{}", came[18]);
-    assert_eq!(structured(19)["timedOut"], true);
-    assert!(!came[19]["progress"].as_array().unwrap().is_empty());
-    assert_eq!(came[20], json!({ "cancelled": true }));
-    assert_eq!(structured(21)["accountType"], "organization");
+    let recorded = structured(14);
+    assert_eq!((&recorded["replies"], &recorded["sent"]), (&json!(1), &json!(false)));
+    assert_eq!(came[16]["resources"].as_array().unwrap().len(), 2);
+    assert_eq!(came[17]["resourceTemplates"].as_array().unwrap().len(), 2);
+    assert!(came[18]["contents"][0]["text"].as_str().unwrap().contains("| Hello"));
+    assert!(came[19]["code"].is_i64(), "{}", came[19]);
+    assert_eq!(structured(20)["timedOut"], true);
+    assert!(!came[20]["progress"].as_array().unwrap().is_empty());
+    assert_eq!(came[21], json!({ "cancelled": true }));
+    assert_eq!(structured(22)["accountType"], "organization");
 }
 
 fn name(tool: &Value) -> &str {

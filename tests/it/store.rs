@@ -54,6 +54,7 @@ mod messages;
 pub mod objects;
 mod ordered;
 mod organizations;
+mod outcomes;
 mod owners;
 mod pages;
 mod plans;

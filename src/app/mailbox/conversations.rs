@@ -1,17 +1,20 @@
 //! Conversations for readers: rooms of an inbox, and the threads of many rooms at once.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use uuid::Uuid;
+
 use super::Mailbox;
-use crate::domain::clock::Timestamp;
+use crate::domain::agent_outcome::Reply;
 use crate::domain::contact::{Contact, Handle};
-use crate::domain::id::{ContactId, MessageId, ThreadId};
+use crate::domain::id::{ContactId, MessageId, ReplyId, ThreadId};
 use crate::domain::message::Message;
 use crate::domain::room::Room;
 use crate::domain::scope::Scope;
 use crate::domain::source::Source;
 use crate::store::{
-    Cursor, MessagePlace, Page, RoomFilter, RoomList, RoomPage, RoomPlace, StoreError,
+    Cursor, Direction, MessagePlace, Page, RoomFilter, RoomList, RoomPage, RoomPlace, StoreError,
 };
 
 /// The messages, and bytes of their originals, read into memory at a time while threads are put
@@ -26,20 +29,56 @@ const PIECES: usize = 64;
 /// Bytes that a turn counts beside its text.
 const TURN_OCTETS: usize = 256;
 
-/// One message of a conversation.
+/// One message of a conversation, or a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
-    pub id: MessageId,
-    pub at: Timestamp,
+    pub place: Cursor,
+    /// Whether it is a reply of the Agent.
+    pub is_reply: bool,
     pub source: Source,
     pub text: String,
 }
 
 impl Turn {
-    pub fn of(message: &Message) -> Self {
-        let (source, text) = (message.source(), message.text().to_owned());
-        Self { id: message.id, at: message.at, source, text }
+    /// The message, then its replies.
+    fn all_of(message: &Message) -> impl Iterator<Item = Self> {
+        let entry = |reply: Option<&Reply>| Self::of(message, reply);
+        [entry(None)]
+            .into_iter()
+            .chain(message.outcome.replies.iter().map(move |one| entry(Some(one))))
     }
+
+    fn of(message: &Message, reply: Option<&Reply>) -> Self {
+        Self {
+            place: place(message, reply),
+            is_reply: reply.is_some(),
+            source: message.source(),
+            text: reply.map_or(message.text(), |reply| &reply.text).to_owned(),
+        }
+    }
+}
+
+/// An entry of a room: a message, or a reply to it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RoomEntry {
+    pub message: Message,
+    pub reply: Option<Reply>,
+}
+
+impl RoomEntry {
+    /// The place in the list.
+    pub fn place(&self) -> Cursor {
+        place(&self.message, self.reply.as_ref())
+    }
+
+    pub fn turn(&self) -> Turn {
+        Turn::of(&self.message, self.reply.as_ref())
+    }
+}
+
+fn place(message: &Message, reply: Option<&Reply>) -> Cursor {
+    let of_message = Cursor { at: message.at, id: message.id.0 };
+    reply.map_or(of_message, |reply| Cursor { at: reply.at, id: reply.id.0 })
 }
 
 /// One of the conversations that were requested together.
@@ -82,15 +121,46 @@ impl Mailbox {
         self.store.room_place(scope, room).await
     }
 
-    /// Lists the messages of a room, or of one thread of it, newest first.
-    pub async fn room_messages(
+    /// Lists the messages of a room, or of one thread of it, with the replies, newest first.
+    pub async fn room_entries(
         &self,
         scope: &Scope,
         room: Room,
         thread: Option<ThreadId>,
         page: &Page,
-    ) -> Result<Vec<Message>, StoreError> {
-        self.store.room_messages(scope, room, thread, page).await
+    ) -> Result<Vec<RoomEntry>, StoreError> {
+        let messages = self.store.room_messages(scope, room, thread, page).await?;
+        let replies = self.store.room_replies(scope, room, thread, page).await?;
+        let messages = messages.into_iter().map(|message| RoomEntry { message, reply: None });
+        let replies = replies.into_iter();
+        let replies = replies.map(|(message, reply)| RoomEntry { message, reply: Some(reply) });
+        let mut entries: Vec<RoomEntry> = messages.chain(replies).collect();
+        entries.sort_by_key(|entry| Reverse(entry.place()));
+        let most = usize::try_from(page.limit).unwrap_or(usize::MAX);
+        if matches!(page.from, Some((Direction::After, _))) {
+            entries.drain(..entries.len().saturating_sub(most));
+        } else {
+            entries.truncate(most);
+        }
+        Ok(entries)
+    }
+
+    /// Returns a message or a reply by its id.
+    pub async fn entry(&self, scope: &Scope, id: Uuid) -> Result<Option<RoomEntry>, StoreError> {
+        if let Some(message) = self.message(scope, MessageId(id)).await? {
+            return Ok(Some(RoomEntry { message, reply: None }));
+        }
+        let found = self.store.reply(scope, ReplyId(id)).await?;
+        Ok(found.map(|(message, reply)| RoomEntry { message, reply: Some(reply) }))
+    }
+
+    /// Returns the place of a message or of a reply in lists.
+    pub async fn entry_place(&self, scope: &Scope, id: Uuid) -> Result<Option<Cursor>, StoreError> {
+        if let Some(found) = self.original(scope, MessageId(id)).await? {
+            return Ok(Some(Cursor { at: found.at, id }));
+        }
+        let found = self.store.reply(scope, ReplyId(id)).await?;
+        Ok(found.map(|(message, reply)| place(&message, Some(&reply))))
     }
 
     /// Returns the place of a message, or None if the room does not have it.
@@ -134,6 +204,8 @@ impl Mailbox {
             }
         }
         self.gather(scope, &wanted, &mut gathering).await?;
+        // Replies came with their messages, which may lie between those.
+        gathering.whole.values_mut().for_each(|turns| turns.sort_by_key(|turn| turn.place));
         let answer = |name: &(Room, MessageId)| match found.get(name) {
             None => Conversation::Missing,
             Some(one) => match gathering.whole.get(&one.thread) {
@@ -177,7 +249,7 @@ impl Mailbox {
             let (now, later) = rest.split_at(taken.min(rest.len()));
             for one in now {
                 if let Some(message) = read.get(&one.message) {
-                    gathering.add(one.thread, Turn::of(message));
+                    Turn::all_of(message).for_each(|turn| gathering.add(one.thread, turn));
                 }
             }
             rest = later;

@@ -13,6 +13,7 @@ mod indexing;
 pub mod intake;
 pub mod links;
 pub mod logs;
+pub mod outcomes;
 pub mod record;
 pub mod retention;
 pub mod search;

@@ -12,11 +12,13 @@ mod tests;
 use std::borrow::Cow;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::ser::SerializeSeq as _;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 pub use self::metadata::{MailMetadata, Metadata, Signed};
 use super::links::Links;
+use crate::domain::agent_outcome::Reply;
 use crate::domain::id::MessageId;
 use crate::domain::message::{self, Content, Linked, Message};
 use crate::domain::source::{Inbox, Source};
@@ -27,17 +29,17 @@ use crate::wire::{Date, Id, Number, RoomId, Seconds, Word};
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("examples" = [example()]))]
 pub struct MessageRecord<'m> {
-    /// The contact.
+    /// The contact; of a reply, the Agent.
     pub from: Number,
-    /// The sender's display name, or else the address.
+    /// The sender's display name, or else the address; of a reply, the Agent's username.
     pub from_user: Cow<'m, str>,
-    /// The Agent.
+    /// The Agent; of a reply, the contact.
     pub to: Number,
-    /// The Agent's username.
-    pub to_user: &'m str,
-    /// When the message was received, in Unix seconds.
+    /// The Agent's username; of a reply, as `fromUser` of the message.
+    pub to_user: Cow<'m, str>,
+    /// When the message was received, or the reply recorded, in Unix seconds.
     pub timestamp: Seconds,
-    /// When the message was received.
+    /// When the message was received, or the reply recorded.
     pub date: Date,
     /// The text that a person would read; cut if `truncated` is true.
     pub message: &'m str,
@@ -57,66 +59,67 @@ pub struct MessageRecord<'m> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "usize")]
     pub attachment_count: Option<usize>,
-    /// Always false.
+    /// Whether people take part just now, as the platform says; false for mail.
     pub is_live: bool,
-    /// Always true.
+    /// Whether an Agent is in charge, as the platform says; true for mail.
     pub ai_agent: bool,
-    /// Known from v2; always null.
-    pub ai_lead_rating: Option<f64>,
-    /// Known from v2; always null.
-    pub ai_lead_rating_reason: Option<&'static str>,
-    /// Known from v2; always null.
-    pub ai_agent_override: Option<&'static str>,
+    /// The rating of the contact as a lead, 0 to 100, as recorded.
+    pub ai_lead_rating: Option<u8>,
+    /// Why it is rated so, as recorded.
+    pub ai_lead_rating_reason: Option<&'m str>,
+    /// Why an earlier outcome was replaced, as recorded.
+    pub ai_agent_override: Option<&'m str>,
     /// The channel.
     pub source: Word<Source>,
-    /// The id of the message.
+    /// The id of the message, or of the reply.
     pub uuid: Id,
     /// The sender's telephone number; null for mail and chats.
     pub from_number: Option<String>,
     /// The number or name that the message was sent to; null for mail.
-    pub to_number: Option<&'m str>,
-    /// Always true.
+    pub to_number: Option<Cow<'m, str>>,
+    /// Whether people are to be notified, as the platform says; true for mail, false for a reply.
     pub notify: bool,
     /// The inbox that shows the message.
     pub target_inbox: Word<Inbox>,
     /// Equal to `source`.
     #[serde(rename = "type")]
     pub kind: Word<Source>,
-    /// The length of a call, in seconds.
+    /// The length in seconds, as the platform says; null for mail.
     pub duration: Option<u64>,
-    /// Always inbound.
+    /// `inbound`; in the messages of a room also `outbound`, for a reply that was recorded.
+    #[schemars(extend("enum" = ["inbound", "outbound"]))]
     pub direction: &'static str,
     /// Whether nobody took a call.
     pub missed_call: bool,
-    /// Always false.
+    /// Whether the Agent is to stay out of it, as the platform says; false for mail.
     pub bypass_agent: bool,
     /// Whether a call is from a known nuisance.
     pub cnam_spam: bool,
-    /// Always false.
+    /// Whether a number called itself, as the platform says; false for mail.
     pub self_call: bool,
-    /// Always true.
+    /// Whether the caller is the contact, as the platform says; true for mail.
     pub calling_user_is_contact: bool,
-    /// The outcome of a call.
+    /// The outcome, as recorded.
     pub agent_outcome: Option<&'m str>,
-    /// The summary of a call.
+    /// The summary, as recorded.
     pub summary: Option<&'m str>,
-    /// A call, turn by turn; null for other channels, or if cut.
+    /// A call, turn by turn, with the replies that were recorded; null for other channels, or if cut.
     #[schemars(with = "Option<Vec<DialogTurn<'static>>>")]
     pub call_dialog: Option<Dialog<'m>>,
-    /// The text as a dialogue; null for calls, or if cut.
+    /// The text as a dialogue, with the replies that were recorded; null for calls, or if cut.
     #[schemars(with = "Option<Vec<DialogTurn<'static>>>")]
     pub chat_dialog: Option<Dialog<'m>>,
-    /// Always 0.
-    pub agent_reply_count: u32,
-    /// Always false.
+    /// How many replies to the message were recorded.
+    pub agent_reply_count: usize,
+    /// Whether it belongs to a campaign, as the platform says; false for mail.
     pub campaign: bool,
     /// The number that a call was diverted from.
     pub diversion: Option<&'m str>,
     /// The URL of the recording of a call.
     pub voicemail_recording: Option<&'m str>,
-    /// `inbound-` and the source.
+    /// `direction`, a hyphen, and the source.
     pub event_type: String,
-    /// Always false.
+    /// Whether a campaign was forced on it, as the platform says; false for mail.
     pub forced_campaign: bool,
     /// Further facts: of mail, or from the platform that handed the message in.
     pub metadata: Metadata<'m>,
@@ -147,34 +150,48 @@ pub struct Attachment<'m> {
 /// A turn of a dialogue.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct DialogTurn<'m> {
-    /// The speaker: user, or the word of the platform.
+    /// The speaker: user, assistant for a reply, or the word of the platform.
     pub role: &'m str,
     /// The text.
     pub content: &'m str,
 }
 
-/// A dialogue: the text as its only turn, or the turns from a platform.
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-pub enum Dialog<'m> {
-    Said([DialogTurn<'m>; 1]),
-    Given(&'m Value),
+/// A dialogue: the turns from a platform, or the text as the only one, and then the replies.
+#[derive(Debug, Default)]
+pub struct Dialog<'m> {
+    given: &'m [Value],
+    said: Vec<DialogTurn<'m>>,
 }
 
 impl<'m> Dialog<'m> {
-    pub const fn said(content: &'m str) -> Self {
-        Self::Said([DialogTurn { role: "user", content }])
+    pub fn said(content: &'m str) -> Self {
+        Self { given: &[], said: vec![DialogTurn { role: "user", content }] }
+    }
+
+    fn given(turns: &'m Value) -> Self {
+        Self { given: turns.as_array().map_or(&[], Vec::as_slice), said: Vec::new() }
+    }
+
+    fn with_replies(mut self, replies: &'m [Reply]) -> Self {
+        let turn = |reply: &'m Reply| DialogTurn { role: "assistant", content: &reply.text };
+        self.said.extend(replies.iter().map(turn));
+        self
     }
 
     /// Bytes of its texts.
     pub fn octets(&self) -> usize {
-        match self {
-            Self::Said([turn]) => turn.content.len(),
-            Self::Given(turns) => {
-                let turns = turns.as_array().into_iter().flatten();
-                turns.filter_map(|turn| turn.get("content")?.as_str()).map(str::len).sum()
-            }
-        }
+        let given = self.given.iter().filter_map(|turn| turn.get("content")?.as_str());
+        let said = self.said.iter().map(|turn| turn.content);
+        given.chain(said).map(str::len).sum()
+    }
+}
+
+impl Serialize for Dialog<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut turns = serializer.serialize_seq(Some(self.given.len() + self.said.len()))?;
+        self.given.iter().try_for_each(|turn| turns.serialize_element(turn))?;
+        self.said.iter().try_for_each(|turn| turns.serialize_element(turn))?;
+        turns.end()
     }
 }
 
@@ -187,6 +204,8 @@ impl<'m> MessageRecord<'m> {
             Content::Mail(_) => None,
         };
         let call = received.map(|received| &received.call);
+        let outcome = &message.outcome;
+        let flags = received.map(|received| received.flags).unwrap_or_default();
         let has_number = matches!(source, Source::Sms | Source::Call);
         Self {
             from: message.contact.into(),
@@ -194,7 +213,7 @@ impl<'m> MessageRecord<'m> {
                 .from_name()
                 .map_or_else(|| message.from().address().into(), Into::into),
             to: message.agent.into(),
-            to_user: &message.agent_username,
+            to_user: Cow::Borrowed(&message.agent_username),
             timestamp: Seconds(message.at),
             date: Date(message.at),
             message: message.text(),
@@ -204,37 +223,74 @@ impl<'m> MessageRecord<'m> {
             status: if message.unreadable { "unreadable" } else { "success" },
             attachments: attachments(message),
             attachment_count: None,
-            is_live: false,
-            ai_agent: true,
-            ai_lead_rating: None,
-            ai_lead_rating_reason: None,
-            ai_agent_override: None,
+            is_live: flags.is_live.unwrap_or(false),
+            ai_agent: flags.ai_agent.unwrap_or(true),
+            ai_lead_rating: outcome.lead_rating,
+            ai_lead_rating_reason: outcome.lead_rating_reason.as_deref(),
+            ai_agent_override: outcome.overridden.as_deref(),
             source: Word(source),
             uuid: Id(message.id.0),
             from_number: received.filter(|_| has_number).map(|one| one.handle.address()),
-            to_number: received.and_then(|received| received.to.as_deref()),
-            notify: true,
+            to_number: received.and_then(|received| received.to.as_deref()).map(Cow::Borrowed),
+            notify: flags.notify.unwrap_or(true),
             target_inbox: Word(message.inbox),
             kind: Word(source),
             duration: call.and_then(|call| call.duration),
             direction: "inbound",
             missed_call: call.is_some_and(|call| call.missed),
-            bypass_agent: false,
+            bypass_agent: flags.bypass_agent.unwrap_or(false),
             cnam_spam: call.is_some_and(|call| call.cnam_spam),
-            self_call: false,
-            calling_user_is_contact: true,
-            agent_outcome: call.and_then(|call| call.outcome.as_deref()),
-            summary: call.and_then(|call| call.summary.as_deref()),
-            call_dialog: call.and_then(|call| call.dialog.as_ref()).map(Dialog::Given),
+            self_call: flags.self_call.unwrap_or(false),
+            calling_user_is_contact: flags.calling_user_is_contact.unwrap_or(true),
+            agent_outcome: outcome.result.as_deref(),
+            summary: outcome.summary.as_deref(),
+            call_dialog: call_dialog(message),
             chat_dialog: chat_dialog(message),
-            agent_reply_count: 0,
-            campaign: false,
+            agent_reply_count: outcome.replies.len(),
+            campaign: flags.campaign.unwrap_or(false),
             diversion: call.and_then(|call| call.diversion.as_deref()),
             voicemail_recording: call.and_then(|call| call.recording.as_deref()),
             event_type: format!("inbound-{source}"),
-            forced_campaign: false,
+            forced_campaign: flags.forced_campaign.unwrap_or(false),
             metadata: Metadata::of(message),
             truncated: false,
+        }
+    }
+
+    /// Returns the record of a reply to a message: an outbound entry of its room.
+    pub fn of_reply(message: &'m Message, reply: &'m Reply) -> Self {
+        let of = Self::of(message);
+        Self {
+            from: of.to,
+            from_user: of.to_user,
+            to: of.from,
+            to_user: of.from_user,
+            timestamp: Seconds(reply.at),
+            date: Date(reply.at),
+            message: &reply.text,
+            status: "success",
+            attachments: Vec::new(),
+            ai_lead_rating: None,
+            ai_lead_rating_reason: None,
+            ai_agent_override: None,
+            uuid: Id(reply.id.0),
+            from_number: of.to_number.map(Cow::into_owned),
+            to_number: of.from_number.map(Cow::Owned),
+            notify: false,
+            duration: None,
+            direction: "outbound",
+            missed_call: false,
+            cnam_spam: false,
+            agent_outcome: None,
+            summary: None,
+            call_dialog: None,
+            chat_dialog: None,
+            agent_reply_count: 0,
+            diversion: None,
+            voicemail_recording: None,
+            event_type: format!("outbound-{}", message.source()),
+            metadata: Metadata::of_reply(message),
+            ..of
         }
     }
 
@@ -274,14 +330,23 @@ fn example() -> Value {
 }
 
 fn chat_dialog(message: &Message) -> Option<Dialog<'_>> {
-    match &message.content {
-        Content::Received(_) if message.source() == Source::Call => None,
-        Content::Received(received) => Some(match &received.chat_dialog {
-            Some(given) => Dialog::Given(given),
+    let dialog = match &message.content {
+        Content::Received(_) if message.source() == Source::Call => return None,
+        Content::Received(received) => match &received.chat_dialog {
+            Some(given) => Dialog::given(given),
             None => Dialog::said(&received.text),
-        }),
-        Content::Mail(mailed) => Some(Dialog::said(&mailed.mail.text)),
-    }
+        },
+        Content::Mail(mailed) => Dialog::said(&mailed.mail.text),
+    };
+    Some(dialog.with_replies(&message.outcome.replies))
+}
+
+fn call_dialog(message: &Message) -> Option<Dialog<'_>> {
+    let Content::Received(received) = &message.content else { return None };
+    let replies = Some(&message.outcome.replies).filter(|_| received.is_call())?;
+    let given = received.call.dialog.as_ref().map(Dialog::given);
+    let dialog = given.or_else(|| (!replies.is_empty()).then(Dialog::default))?;
+    Some(dialog.with_replies(replies))
 }
 
 fn attachments(message: &Message) -> Vec<Attachment<'_>> {

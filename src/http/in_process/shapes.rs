@@ -9,15 +9,20 @@ use serde_json::{Map, Value};
 pub(crate) struct Message {
     pub(crate) uuid: String,
     pub(crate) date: String,
+    from: i64,
     pub(crate) from_user: String,
-    /// The Agent.
-    pub(crate) to: i64,
+    to: i64,
     pub(crate) to_user: String,
     pub(crate) message: String,
     pub(crate) room_id: String,
     pub(crate) status: String,
     pub(crate) source: String,
     pub(crate) from_number: Option<String>,
+    direction: String,
+    #[serde(default)]
+    pub(crate) agent_outcome: Option<String>,
+    #[serde(default)]
+    pub(crate) agent_reply_count: u32,
     #[serde(default)]
     pub(crate) attachments: Vec<Attachment>,
     #[serde(default)]
@@ -25,8 +30,19 @@ pub(crate) struct Message {
 }
 
 impl Message {
+    /// Whether a stranger sent it as mail: a reply that was recorded is none.
     pub(crate) fn is_mail(&self) -> bool {
-        self.source == "email"
+        self.source == "email" && !self.is_reply()
+    }
+
+    /// Whether it is a reply of the Agent, as it was recorded.
+    pub(crate) fn is_reply(&self) -> bool {
+        self.direction == "outbound"
+    }
+
+    /// The Agent.
+    pub(crate) fn agent(&self) -> i64 {
+        if self.is_reply() { self.from } else { self.to }
     }
 
     /// A fact about mail. Metadata of other channels are the platform's, whatever their names.
@@ -162,7 +178,7 @@ mod tests {
     #[test]
     fn metadata_of_a_platform_proves_nothing() {
         let message = serde_json::json!({
-            "uuid": "u", "date": "d", "fromUser": "f", "to": 1, "toUser": "t", "message": "m",
+            "uuid": "u", "date": "d", "from": 2, "direction": "inbound", "fromUser": "f", "to": 1, "toUser": "t", "message": "m",
             "roomId": "1:2", "status": "success", "source": "sms", "fromNumber": "+1",
             "metadata": {
                 "authentication": { "alignedDomain": "good.example" },

@@ -15,6 +15,7 @@ use crate::app::computers::Computers;
 use crate::app::delivery::Destinations;
 use crate::app::intake::reception::Reception;
 use crate::app::mailbox::erasure::Erasures;
+use crate::app::mailbox::outcomes::Outcomes;
 use crate::app::relay::Relays;
 use crate::app::tenancy::Tenancy;
 use crate::domain::account::{Account, AccountType};
@@ -92,6 +93,7 @@ acting_use_cases! {
     destinations: Destinations,
     reception: Reception,
     erasures: Erasures,
+    outcomes: Outcomes,
     relays: Relays,
     agents: Agents,
     apps: Apps,

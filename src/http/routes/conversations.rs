@@ -4,10 +4,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::app::mailbox::conversations::{self, Bounds, Conversation};
+use crate::app::mailbox::conversations::{self, Bounds, Conversation, RoomEntry};
 use crate::domain::clock::Timestamp;
 use crate::domain::id::MessageId;
-use crate::domain::message::Message;
 use crate::domain::room::Room;
 use crate::domain::source::Source;
 use crate::http::routes::messages;
@@ -18,13 +17,13 @@ use crate::wire::{Date, Id, RoomId, Seconds, Texts, Word, uuid};
 /// Most items of a batch, as in v2.
 const MOST: usize = 200;
 
-/// A message of a conversation.
+/// A message of a conversation, or a reply to it.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Turn {
-    /// The message.
+    /// The message, or the reply.
     uuid: Id,
-    /// The speaker: anyone who writes to an Agent is its user.
-    #[schemars(extend("enum" = ["user"]))]
+    /// The speaker: anyone who writes to an Agent is its user; a reply is the Agent's.
+    #[schemars(extend("enum" = ["user", "assistant"]))]
     role: &'static str,
     /// The text, without quotes.
     message: String,
@@ -39,11 +38,11 @@ struct Turn {
 impl From<conversations::Turn> for Turn {
     fn from(turn: conversations::Turn) -> Self {
         Self {
-            uuid: Id(turn.id.0),
-            role: "user",
+            uuid: Id(turn.place.id),
+            role: if turn.is_reply { "assistant" } else { "user" },
             message: turn.text,
-            timestamp: Seconds(turn.at),
-            date: Date(turn.at),
+            timestamp: Seconds(turn.place.at),
+            date: Date(turn.place.at),
             source: Word(turn.source),
         }
     }
@@ -80,10 +79,8 @@ pub async fn show(call: Call, request: Show) -> Result<WithHeaders<Thread>, Prob
         }
     }
     let thread = Some(found.thread);
-    let part = |part: Page| async move { mailbox.room_messages(scope, room, thread, &part).await };
-    let row = |message: &Message| {
-        page::row(messages::cursor(message), &Turn::from(conversations::Turn::of(message)))
-    };
+    let part = |part: Page| async move { mailbox.room_entries(scope, room, thread, &part).await };
+    let row = |entry: &RoomEntry| page::row(entry.place(), &Turn::from(entry.turn()));
     let rows = page::read(&call, page, part, row).await?;
     let next = rows.newest_if_more().map(|cursor| cursor.to_string());
     let answer = Thread {

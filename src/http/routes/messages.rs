@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
+use crate::app::mailbox::conversations::RoomEntry;
 use crate::app::mailbox::record::MessageRecord;
 use crate::domain::clock::TimeRange;
 use crate::domain::id::{MessageId, ThreadId};
@@ -42,7 +43,15 @@ pub(super) fn row(message: &Message) -> page::Row {
     page::row(cursor(message), &MessageRecord::of(message))
 }
 
-pub(super) const fn cursor(message: &Message) -> Cursor {
+/// The record of a message, or of a reply, as a row of a page.
+fn entry_row(entry: &RoomEntry) -> page::Row {
+    match &entry.reply {
+        None => row(&entry.message),
+        Some(reply) => page::row(entry.place(), &MessageRecord::of_reply(&entry.message, reply)),
+    }
+}
+
+const fn cursor(message: &Message) -> Cursor {
     Cursor { at: message.at, id: message.id.0 }
 }
 
@@ -53,11 +62,7 @@ pub(super) async fn requested(
     before: Option<ListPlace>,
     after: Option<ListPlace>,
 ) -> Result<Page, Problem> {
-    let find = |id| async move {
-        let mailbox = &call.http.use_cases.mailbox;
-        let found = mailbox.original(&call.target.scope, MessageId(id)).await?;
-        Ok(found.map(|found| Cursor { at: found.at, id }))
-    };
+    let find = |id| call.http.use_cases.mailbox.entry_place(&call.target.scope, id);
     page::requested(call, limit, before, after, find).await
 }
 
@@ -83,7 +88,7 @@ pub async fn recent(call: Call, request: Recent) -> Result<WithHeaders<Records>,
     Records::page(&page::read(&call, page, part, row).await?, &call)
 }
 
-/// Shows a message
+/// Shows a message, or a reply that was recorded
 ///
 /// Also served at /messages/{messageUuid}: there an id with a colon is a room's, and a UUID is a
 /// message's.
@@ -104,13 +109,19 @@ successes! { OneRecord = OK "The message.", bare; }
 
 pub async fn show(call: Call, request: Show) -> Result<OneRecord, Problem> {
     let (mailbox, scope) = (&call.http.use_cases.mailbox, &call.target.scope);
-    let message = mailbox.message(scope, MessageId(request.message_uuid.0)).await?;
-    let message = message.ok_or_else(|| Problem::not_found("message"))?;
-    let record = to_raw_value(&MessageRecord::of(&message)).map_err(Problem::internal)?;
+    let found = mailbox.entry(scope, request.message_uuid.0).await?;
+    let found = found.ok_or_else(|| Problem::not_found("message"))?;
+    let record = match &found.reply {
+        None => MessageRecord::of(&found.message),
+        Some(reply) => MessageRecord::of_reply(&found.message, reply),
+    };
+    let record = to_raw_value(&record).map_err(Problem::internal)?;
     Ok(OneRecord(record))
 }
 
 /// Lists the messages of a room
+///
+/// With the replies that were recorded: their `direction` is `outbound`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OfRoom {
@@ -132,8 +143,8 @@ pub async fn of_room(call: Call, request: OfRoom) -> Result<WithHeaders<Records>
         return Err(Problem::not_found("room"));
     }
     let page = requested(&call, request.limit, request.before, request.after).await?;
-    let part = |part: Page| async move { mailbox.room_messages(scope, room, thread, &part).await };
-    Records::page(&page::read(&call, page, part, row).await?, &call)
+    let part = |part: Page| async move { mailbox.room_entries(scope, room, thread, &part).await };
+    Records::page(&page::read(&call, page, part, entry_row).await?, &call)
 }
 
 /// Fetches the original of a message

@@ -39,6 +39,7 @@ pub(super) mod media;
 pub(super) mod members;
 pub(super) mod messages;
 mod metric_definition;
+pub(super) mod outcomes;
 pub(super) mod policy_preview;
 pub(super) mod receive_message;
 pub(super) mod rooms;

@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use crate::domain::account::Account;
-use crate::domain::contact::{Handle, HandleError, line_or_number, plain_line};
+use crate::domain::agent_outcome::HIGHEST_RATING;
+use crate::domain::contact::{Handle, HandleError, dialled, line_or_number, plain_line};
 use crate::domain::fault::{Fault, join};
 use crate::domain::id::AccountId;
 use crate::domain::message::{self, Linked, Received};
@@ -66,9 +67,9 @@ pub struct Receive {
     /// For chats: the dialogue before.
     #[schemars(extend("maxItems" = "received.max_dialog_turns"), example = &[(); 0])]
     chat_dialog: Option<Vec<DialogueTurn>>,
-    /// For calls: the length in seconds.
+    /// The length in seconds.
     duration: Option<u64>,
-    /// For calls: whether nobody took the call.
+    /// Whether nobody took the call.
     missed_call: Option<bool>,
     /// For calls: the dialogue, turn by turn.
     #[schemars(extend("maxItems" = "received.max_dialog_turns"), example = &[(); 0])]
@@ -78,11 +79,32 @@ pub struct Receive {
     voicemail_recording: Option<String>,
     /// For calls: the number that the call was diverted from.
     diversion: Option<String>,
-    /// For calls: a summary.
+    /// A summary.
     #[schemars(extend("maxLength" = "received.max_text_bytes"))]
     summary: Option<String>,
-    /// For calls: the outcome.
+    /// The outcome, in a word or a line.
     agent_outcome: Option<String>,
+    /// A rating of the contact as a lead.
+    #[schemars(extend("minimum" = 0, "maximum" = HIGHEST_RATING))]
+    ai_lead_rating: Option<u8>,
+    /// Why it is rated so, in a line.
+    ai_lead_rating_reason: Option<String>,
+    /// Whether people take part just now; without it false.
+    is_live: Option<bool>,
+    /// Whether an Agent is in charge; without it true.
+    ai_agent: Option<bool>,
+    /// Whether people are to be notified; without it true.
+    notify: Option<bool>,
+    /// Whether the Agent is to stay out of it; without it false.
+    bypass_agent: Option<bool>,
+    /// Whether a number called itself; without it false.
+    self_call: Option<bool>,
+    /// Whether the caller is the contact; without it true.
+    calling_user_is_contact: Option<bool>,
+    /// Whether it belongs to a campaign; without it false.
+    campaign: Option<bool>,
+    /// Whether a campaign was forced on it; without it false.
+    forced_campaign: Option<bool>,
     /// For calls: whether the caller is a known nuisance.
     cnam_spam: Option<bool>,
 }
@@ -158,7 +180,7 @@ async fn agent(call: &Call, target: Target) -> Result<Account, Problem> {
 impl Receive {
     /// Returns the checked message and its target.
     async fn received(self, http: &Http) -> Result<(Target, Received), Problem> {
-        let rules = &http.rules.received;
+        let (rules, flags) = (&http.rules.received, self.flags());
         let source = self.source.map(|Word(source)| source);
         let handle = Handle::elsewhere(source, &self.source_address);
         let handle = handle.map_err(misspelt("sourceAddress"))?;
@@ -196,7 +218,11 @@ impl Receive {
             handle,
             name: line("name", self.name, plain_line)?,
             text: self.message,
-            to: line("toNumber", self.to_number, line_or_number)?,
+            to: line(
+                "toNumber",
+                self.to_number,
+                if source == Source::Chat { line_or_number } else { dialled },
+            )?,
             thread,
             attachments,
             context,
@@ -209,25 +235,37 @@ impl Receive {
                 cnam_spam: self.cnam_spam.unwrap_or_default(),
                 dialog: self.call_dialog.map(dialog),
                 recording: recording.map(|url| https("voicemailRecording", url)).transpose()?,
-                diversion: line("diversion", self.diversion, line_or_number)?,
+                diversion: line("diversion", self.diversion, dialled)?,
                 summary: self.summary,
                 outcome: line("agentOutcome", self.agent_outcome, plain_line)?,
             },
+            flags,
+            lead_rating: self.ai_lead_rating,
+            lead_rating_reason: line("aiLeadRatingReason", self.ai_lead_rating_reason, plain_line)?,
         };
         Ok((self.target_agent, received))
+    }
+
+    const fn flags(&self) -> message::Flags {
+        message::Flags {
+            is_live: self.is_live,
+            ai_agent: self.ai_agent,
+            notify: self.notify,
+            bypass_agent: self.bypass_agent,
+            self_call: self.self_call,
+            calling_user_is_contact: self.calling_user_is_contact,
+            campaign: self.campaign,
+            forced_campaign: self.forced_campaign,
+        }
     }
 
     /// Fails if a field belongs to another source: it would be lost, or misunderstood.
     fn fits(&self, source: Source) -> Result<(), Problem> {
         let of_chats = [("chatDialog", self.chat_dialog.is_some())];
         let of_calls = [
-            ("duration", self.duration.is_some()),
-            ("missedCall", self.missed_call.is_some()),
             ("callDialog", self.call_dialog.is_some()),
             ("voicemailRecording", self.voicemail_recording.is_some()),
             ("diversion", self.diversion.is_some()),
-            ("summary", self.summary.is_some()),
-            ("agentOutcome", self.agent_outcome.is_some()),
             ("cnamSpam", self.cnam_spam.is_some()),
         ];
         let is_call = source == Source::Call;

@@ -45,6 +45,7 @@ impl Changes {
         let mark = if path.contains('?') { '&' } else { '?' };
         let path = format!("{path}{mark}targetAccountId={}", target.to_string());
         let path = path.replace("{id}", &self.id).replace("{messageUuid}", &self.id);
+        let path = path.replace("{uuid}", &self.id);
         let path = path.replace("{appId}/{appVersion}", "crm/v1");
         let path = path.replace("{slug}/{version}", "acme/v1");
         let path = path.replace("{targetAccountId}", &target.to_string());
@@ -101,6 +102,9 @@ impl Changes {
         let room = self.make(receive, id, message.clone(), &[]).await["roomId"].clone();
         let made = self.make(receive, id, message, &[]).await;
         self.id = made["messageUuid"].as_str().unwrap().to_owned();
+        let record = "POST /messages/{uuid}/outcome";
+        let outcome = json!({ "reply": "a-secret", "agentOutcome": "answered" });
+        self.make(record, id, outcome, &["outcome.recorded"]).await;
         self.make_once("DELETE /messages/{messageUuid}", id, Value::Null, &["message.erased"])
             .await;
         let contact = room.as_str().unwrap().split_once(':').unwrap().0;

@@ -27,6 +27,7 @@ mod mailbox;
 mod media;
 mod members;
 mod once;
+mod outcomes;
 mod preview;
 mod rates;
 mod received;
@@ -75,6 +76,7 @@ use crate::app::intake::reception::Reception;
 use crate::app::mailbox::Mailbox;
 use crate::app::mailbox::erasure::Erasures;
 use crate::app::mailbox::links::Links;
+use crate::app::mailbox::outcomes::Outcomes;
 use crate::app::relay::Relays;
 use crate::app::system::{Parts, System};
 use crate::app::tenancy::{Claiming, Invitation, Tenancy};
@@ -218,8 +220,7 @@ impl House {
         let rules = Rules::load(&policies).unwrap();
         let access_rules = Arc::new(rules.access.clone());
         let app_rules = Arc::new(rules.apps.clone());
-        let mint = mint();
-        let location = Location::Folder(folder.path().join("data"));
+        let (mint, location) = (mint(), Location::Folder(folder.path().join("data")));
         let store = Store::create(&location, &rules.store, mint.clone()).await.unwrap();
         let tenancy = Tenancy::new(store.clone(), mint.clone(), Arc::clone(&access_rules));
         let (urls_dns, servers) = (dns, Servers::Given(vec![dns]));
@@ -252,6 +253,7 @@ impl House {
             links,
             reception: Reception::new(store.clone(), mint.clone(), &rules.intake, Arc::new(events)),
             erasures: Erasures::new(store.clone(), mint.clock().clone(), &rules.retention),
+            outcomes: Outcomes::new(store.clone(), mint.clock().clone(), &access_rules),
             preview: preview::of(&store, &rules, &mint, &dns),
             audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&access_rules)),
             answers: KeptResponses::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),

@@ -178,6 +178,59 @@ async fn a_call_has_the_fields_of_calls() {
     assert_ne!(messages[0]["roomId"], messages[1]["roomId"]);
 }
 
+#[tokio::test]
+async fn a_text_takes_the_rest_of_the_record() {
+    let house = House::new().await;
+    let mut body = text();
+    let rest = json!({
+        "summary": "Asked for an offer.", "agentOutcome": "qualified", "duration": 61,
+        "missedCall": true, "isLive": true, "aiAgent": false, "notify": false,
+        "bypassAgent": true, "selfCall": true, "callingUserIsContact": false, "campaign": true,
+        "forcedCampaign": true, "aiLeadRating": 80, "aiLeadRatingReason": "named a budget",
+    });
+    let rest = rest.as_object().unwrap();
+    body.as_object_mut().unwrap().extend(rest.clone());
+    let uuid = post(&house, "agent1", &body).await.success(200)["messageUuid"].clone();
+    let record = house.get("agent1", "/messages/recent").await.json()[0].clone();
+    for (name, expected) in rest {
+        assert_eq!(record[name], *expected, "{name}");
+    }
+    // The log filters by it and metrics count it.
+    let fields = "uuid,agentOutcome,aiLeadRating,agentReplyCount,duration,missedCall";
+    let path = format!("/logs?fields={fields}&agentOutcome=qualified");
+    let rows = house.get("agent1", &path).await.success(200)["logs"].clone();
+    let expected = json!([{
+        "uuid": uuid, "agentOutcome": "qualified", "aiLeadRating": 80, "agentReplyCount": 0,
+        "duration": 61, "missedCall": 1,
+    }]);
+    assert_eq!(rows, expected);
+    // It has an outcome, which another one has to override.
+    let path = format!("/messages/{}/outcome", uuid.as_str().unwrap());
+    let other = json!({ "agentOutcome": "lost" });
+    let reply = house.call("agent1", "POST", &path, Some(&other)).await;
+    reply.problem(409, "conflict", "send override");
+}
+
+#[tokio::test]
+async fn a_number_is_an_e164_number_or_refused_with_what_to_send() {
+    let house = House::new().await;
+    for (address, source) in
+        [("5551231234", "sms"), ("(555) 123-1234", "call"), ("0049 89 123456", "call")]
+    {
+        let body = with(&with(&text(), "sourceAddress", json!(address)), "source", json!(source));
+        let refused = post(&house, "agent1", &body).await;
+        refused.problem(400, "invalid_request", "send it in E.164, such as +15551231234");
+    }
+    let body = with(&with(&text(), "sourceAddress", json!("+1555x")), "source", json!("sms"));
+    let refused = post(&house, "agent1", &body).await;
+    refused.problem(400, "invalid_request", "is not an E.164 telephone number");
+    // Short codes and names are none; and a chat may know its people by numbers.
+    for (address, source) in [("12345", "sms"), ("ACME", "sms"), ("100200300400", "chat")] {
+        let body = with(&with(&text(), "sourceAddress", json!(address)), "source", json!(source));
+        post(&house, "agent1", &body).await.success(200);
+    }
+}
+
 /// A mail address that a platform names is only a name: nothing makes it a proven sender.
 #[tokio::test]
 async fn what_is_handed_in_is_never_taken_for_mail() {
@@ -244,7 +297,12 @@ async fn what_is_not_in_order_is_refused_and_leaves_nothing() {
             json!("https://169.254.169.254/x"),
             "outboundMessageWebhookUrl",
         ),
-        ("duration", json!(9), "for calls"),
+        ("diversion", json!("+15550001111"), "for calls"),
+        ("duration", json!(-9), "duration"),
+        ("aiLeadRating", json!(101), "aiLeadRating"),
+        ("isLive", json!("yes"), "isLive"),
+        ("toNumber", json!("5551234567"), "toNumber is a telephone number without +"),
+        ("toNumber", json!("+0"), "toNumber is not an E.164 telephone number"),
         ("callDialog", json!([turn]), "for calls"),
         ("chatDialog", json!([turn, turn]), "at most 1"),
         ("chatDialog", json!([{ "role": "user" }]), "/chatDialog/0/content is missing"),

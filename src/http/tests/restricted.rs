@@ -188,6 +188,7 @@ impl Scene {
             (_, "/logs/timeSeries") => {
                 json!({ "metric": "accepted", "start": 1_794_900_000, "end": 1_795_100_000 })
             }
+            (_, "/messages/{uuid}/outcome") => json!({ "agentOutcome": "x", "override": "y" }),
             (_, "/computer/sessions/reset") => {
                 json!({ "sessionKey": self.own.mail.session.to_string() })
             }

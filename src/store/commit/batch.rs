@@ -23,6 +23,7 @@ use crate::store::mailbox::contents;
 use crate::store::mailbox::entry::{Arrived, Entry, FiledMessage, OriginalPlace};
 use crate::store::mailbox::intake_records;
 use crate::store::mailbox::messages;
+use crate::store::mailbox::outcome_row;
 use crate::store::mailbox::rooms;
 use crate::store::mailbox::search_entries;
 use crate::store::mailbox::sessions;
@@ -132,6 +133,7 @@ impl CommitWriter {
         let fresh: Vec<&Arrived> = filed.iter().map(|one| one.message).collect();
         contents::insert(tx, &fresh, named);
         messages::insert(tx, &filed);
+        outcome_row::insert(tx, &filed);
         search_entries::insert_waiting(tx, &fresh);
         threads::insert_keys(tx, thread_keys);
         let counts: Vec<usize> = filed.iter().map(|one| announced_by(one, false).count()).collect();

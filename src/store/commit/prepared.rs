@@ -17,6 +17,7 @@ use crate::store::mailbox::entry::{Arrived, Decided, Entry, OriginalPlace, Recor
 use crate::store::mailbox::intake_records;
 use crate::store::mailbox::mail_row::MailRow;
 use crate::store::mailbox::messages;
+use crate::store::mailbox::outcome_row;
 use crate::store::mailbox::packed::Packed;
 use crate::store::mailbox::received_row::ReceivedRow;
 use crate::store::tenancy::addresses::AddressedAgent;
@@ -144,6 +145,7 @@ impl Arrived {
             place,
             content: read,
             columns: messages::columns(message, stored_size(accepted.raw.len())),
+            outcome: None,
             record: Arc::clone(record),
         }
     }
@@ -176,6 +178,7 @@ impl Arrived {
             content: Packed::of(&read, place.here(&posted.raw)).await?.into(),
             place,
             columns: messages::columns_of_received(message, stored_size(posted.raw.len())),
+            outcome: outcome_row::columns_of_received(message)?,
             record: Arc::clone(record),
         })
     }

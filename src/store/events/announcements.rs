@@ -16,6 +16,7 @@ use crate::store::engine::gates;
 use crate::store::engine::many::{Many, many};
 use crate::store::engine::row::{Columns, organization_of};
 use crate::store::engine::sql::{Row, Value as Column};
+use crate::store::events::event_row::told;
 
 /// Writes events with the commit, each with a delivery to each destination that wants it. The
 /// transaction has passed the gates of these accounts: a removal of a destination waits, and
@@ -80,9 +81,10 @@ fn insert_events(
     events: &[Event],
     taken: &[Row],
 ) -> Result<Vec<i64>, StoreError> {
-    // The message is looked up by the id of the event.
-    if let Some(event) = events.iter().find(|event| event.message != event.of_message()) {
-        let detail = format!("the event {} does not have the id of its message", event.id);
+    // `told` has the one or names the other (`event_row`).
+    if let Some(event) = events.iter().find(|event| event.message.is_some() == event.told.is_some())
+    {
+        let detail = format!("the event {} must have a message, or data of its own", event.id);
         return Err(StoreError::Corrupt { table: "events", detail });
     }
     let rows: Vec<&[Event]> = events.chunk_by(is_one_change).collect();
@@ -100,7 +102,7 @@ fn insert_events(
             organization_of(&event.lineage).into(),
             event.lineage.agent.into(),
             event.contact.map(ContactId::get).into(),
-            event.told.as_ref().map(ToString::to_string).into(),
+            told(event).into(),
             (*arrived).into(),
             has_position.then_some(*arrived).into(),
         ])

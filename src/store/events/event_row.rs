@@ -1,7 +1,9 @@
 //! A row of `events`: the events that one change announces, told apart by their numbers.
 
-use crate::domain::event::{Event, EventName};
-use crate::domain::id::{ContactId, EventId};
+use serde_json::{Value, json};
+
+use crate::domain::event::{About, Event, EventName};
+use crate::domain::id::{ContactId, EventId, MessageId};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::Row;
@@ -16,6 +18,27 @@ pub struct EventPlace {
 /// Returns the names of the row's events, in order; None for a name that another version wrote.
 pub fn names(columns: &Columns<'_>) -> Result<Vec<Option<EventName>>, StoreError> {
     Ok(columns.text("names")?.split(' ').map(|name| name.parse().ok()).collect())
+}
+
+/// The field of `told` by which an event names a message whose id is not that of its row.
+const MESSAGE: &str = "messageUuid";
+
+/// Returns the `told` of an event's row: its data, or the message that its id does not name.
+pub fn told(event: &Event) -> Option<String> {
+    let named = event.other_message().map(|id| json!({ MESSAGE: id.to_string() }).to_string());
+    named.or_else(|| event.told.as_ref().map(ToString::to_string))
+}
+
+/// Returns the message that the `told` of an event's row names.
+fn told_message(told: &Value) -> Option<MessageId> {
+    told.get(MESSAGE)?.as_str()?.parse().ok()
+}
+
+/// Returns the message that the column `named` of an event's row names, if the id does not: it is
+/// the `told` of an event with a contact.
+pub fn named_message(row: &Row) -> Result<Option<MessageId>, StoreError> {
+    let told = Columns { table: "events", row }.optional_json("named")?;
+    Ok(told.as_ref().and_then(told_message))
 }
 
 /// Returns the condition that a row has an event with this name.
@@ -43,16 +66,15 @@ pub fn places(row: &Row) -> Result<Vec<(EventPlace, Option<EventName>)>, StoreEr
 pub fn event(row: &Row, id: EventId) -> Result<Option<Event>, StoreError> {
     let columns = Columns { table: "events", row };
     let Some(name) = name_of(&names(&columns)?, id) else { return Ok(None) };
-    let event = Event {
-        id,
-        name: name.ok_or_else(|| columns.corrupt(format!("{id} has an unknown event name")))?,
-        at: columns.time("at")?,
-        lineage: columns.lineage()?,
-        message: None,
-        contact: columns.optional_integer("contact_id")?.and_then(ContactId::new),
-        told: columns.optional_json("told")?,
+    let name = name.ok_or_else(|| columns.corrupt(format!("{id} has an unknown event name")))?;
+    let (message, told) = match columns.optional_json::<Value>("told")? {
+        None => (Some(MessageId(id.row())), None),
+        Some(told) if name.about() == About::Message => (told_message(&told), None),
+        told => (None, told),
     };
-    Ok(Some(Event { message: event.of_message(), ..event }))
+    let contact = columns.optional_integer("contact_id")?.and_then(ContactId::new);
+    let (at, lineage) = (columns.time("at")?, columns.lineage()?);
+    Ok(Some(Event { id, name, at, lineage, message, contact, told }))
 }
 
 /// Returns the event that a row of `deliveries` names.

@@ -78,6 +78,8 @@ pub struct Arrived {
     pub content: Arc<Packed>,
     /// The message's columns, except contact, thread, session, inbox, and those of its record.
     pub columns: Vec<Value>,
+    /// The columns of the outcome that a platform handed in; None for mail.
+    pub outcome: Option<Vec<Value>>,
     pub record: Arc<RecordColumns>,
 }
 

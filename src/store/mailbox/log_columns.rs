@@ -38,6 +38,8 @@ static ARRIVALS: LazyLock<String> = LazyLock::new(|| {
     counted.collect::<Vec<_>>().join(" + ")
 });
 
+// A repeat, whose record has another id than the message, has no outcome of its own: sums count each
+// outcome once.
 enum Column {
     Expression(&'static str),
     /// The count of deliveries, with this condition on their state if it is not empty.
@@ -78,6 +80,27 @@ const fn column(field: LogField) -> Column {
               WHERE m.id = records.message_id
                 AND NOT EXISTS (SELECT 1 FROM erasures AS e
                                 WHERE e.subject IN (m.contact_id, m.agent_id)))"
+        }
+        LogField::AgentOutcome => {
+            "(SELECT o.agent_outcome FROM outcomes AS o
+              WHERE o.message_id = records.id
+                AND NOT EXISTS (SELECT 1 FROM messages AS m CROSS JOIN erasures AS e
+                                WHERE m.id = o.message_id
+                                  AND e.subject IN (m.contact_id, m.agent_id)))"
+        }
+        LogField::AiLeadRating => {
+            "(SELECT o.lead_rating FROM outcomes AS o WHERE o.message_id = records.id)"
+        }
+        LogField::AgentReplyCount => {
+            "(CASE WHEN records.message_id = records.id
+              THEN COALESCE((SELECT o.reply_count FROM outcomes AS o
+                             WHERE o.message_id = records.id), 0) END)"
+        }
+        LogField::Duration => {
+            "(SELECT o.duration FROM outcomes AS o WHERE o.message_id = records.id)"
+        }
+        LogField::MissedCall => {
+            "(SELECT o.missed_call FROM outcomes AS o WHERE o.message_id = records.id)"
         }
         LogField::Size => "size",
         LogField::Count => "count",

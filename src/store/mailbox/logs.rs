@@ -193,13 +193,16 @@ impl Base {
                              FROM (SELECT ((at + ");
         query.push_value(shift).push(") / ").push_value(width).push(" * ").push_value(width);
         query.push(" - ").push_value(shift).push(") AS bucket, ");
-        query.push(match by.grouping {
-            None => "CAST(NULL AS TEXT)",
-            Some(Grouping::Reason) => "reason",
-            Some(Grouping::Outcome) => "verdict",
-            Some(Grouping::Source) => "source",
-            Some(Grouping::AccountId) => "CAST(agent_id AS TEXT)",
-        });
+        match by.grouping {
+            None => {
+                query.push("CAST(NULL AS TEXT)");
+            }
+            Some(grouping) => {
+                query.push("CAST(");
+                push_field(&mut query, grouping.field(), scope);
+                query.push(" AS TEXT)");
+            }
+        }
         query.push(" AS place, ");
         push_formula(&mut query, formula, scope);
         query.push(" AS val FROM records WHERE ").varying();

@@ -1,8 +1,11 @@
 //! Messages in their rows: written by a commit, read back for the Agents.
 
+use std::collections::HashSet;
+
 use super::entry::FiledMessage;
 use super::mail_row::MailRow;
 use super::new_messages::{NewMessage, NewReceived};
+use super::outcome_row;
 use super::packed::{self, StoredOriginal};
 use super::passage_row;
 use super::presence::PRESENT;
@@ -109,7 +112,10 @@ impl Base {
 /// Selects messages with their parsed contents; a condition follows.
 pub const SELECT: &str = "SELECT id, partner_id, reseller_id, organization_id, agent_id,
                 agent_username, contact_id, at, thread_id, session_id, inbox, source, tag, size,
-                digest, passage, sender, subject, octets, packed
+                digest, passage, sender, subject, octets, packed,
+                (SELECT facts FROM outcomes
+                 WHERE outcomes.message_id = messages.id
+                   AND outcomes.organization_id = messages.organization_id) AS facts
          FROM messages JOIN contents USING (content_id, organization_id) WHERE ";
 
 /// Returns these messages in no particular order, without missing ones and those under erasure.
@@ -121,7 +127,10 @@ pub async fn by_ids(
         "WITH given (message) AS ({rows})
          SELECT id, partner_id, reseller_id, messages.organization_id, agent_id, agent_username,
                 contact_id, at, thread_id, session_id, inbox, source, tag, size, digest,
-                passage, sender, subject, octets, packed
+                passage, sender, subject, octets, packed,
+                (SELECT facts FROM outcomes
+                 WHERE outcomes.message_id = messages.id
+                   AND outcomes.organization_id = messages.organization_id) AS facts
          FROM given CROSS JOIN messages CROSS JOIN contents
          WHERE messages.id = given.message AND contents.content_id = messages.content_id
            AND contents.organization_id = messages.organization_id
@@ -131,6 +140,23 @@ pub async fn by_ids(
     )
     .fetch_all(on)
     .await
+}
+
+/// Returns those of these messages that exist and are not under erasure.
+pub async fn present(
+    on: Connection<'_>,
+    ids: impl IntoIterator<Item = MessageId>,
+) -> Result<HashSet<MessageId>, StoreError> {
+    let rows = many(
+        "WITH given (message) AS ({rows})
+         SELECT id FROM given CROSS JOIN messages
+         WHERE id = given.message
+           AND NOT EXISTS (SELECT 1 FROM erasures
+                           WHERE subject IN (messages.contact_id, messages.agent_id))",
+        ids.into_iter().map(|id| vec![id.0.into()]).collect(),
+    );
+    let id = |row: &Row| Columns { table: "messages", row }.uuid("id").map(MessageId);
+    rows.fetch_all(on).await?.iter().map(id).collect()
 }
 
 /// Returns the columns of a mail, except contact, thread, session, inbox, and its record's.
@@ -254,6 +280,7 @@ fn with_content(
     let columns = Columns { table: "messages", row };
     let id = columns.uuid("id")?;
     let content = content(&columns)?;
+    let outcome = outcome_row::read(&columns)?.unwrap_or_else(|| content.outcome());
     Ok(Message {
         id: MessageId(id),
         lineage: columns.lineage()?,
@@ -268,6 +295,7 @@ fn with_content(
         raw: columns.digest("digest")?,
         unreadable: false,
         content,
+        outcome,
     })
 }
 

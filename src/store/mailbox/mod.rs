@@ -24,6 +24,8 @@ pub mod logs;
 pub mod mail_row;
 pub mod messages;
 pub mod new_messages;
+pub mod outcome_row;
+pub mod outcomes;
 pub mod packed;
 pub mod passage_row;
 pub mod presence;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::domain::contact::Handle;
-use crate::domain::message::{Call, Linked, Received};
+use crate::domain::message::{Call, Flags, Linked, Received};
 use crate::domain::source::Source;
 
 #[derive(Serialize, Deserialize)]
@@ -24,6 +24,25 @@ pub struct ReceivedRow {
     chat_dialog: Option<Value>,
     #[serde(with = "CallRow")]
     call: Call,
+    #[serde(default, with = "FlagsRow")]
+    flags: Flags,
+    #[serde(default)]
+    lead_rating: Option<u8>,
+    #[serde(default)]
+    lead_rating_reason: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Flags")]
+struct FlagsRow {
+    is_live: Option<bool>,
+    ai_agent: Option<bool>,
+    notify: Option<bool>,
+    bypass_agent: Option<bool>,
+    self_call: Option<bool>,
+    calling_user_is_contact: Option<bool>,
+    campaign: Option<bool>,
+    forced_campaign: Option<bool>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -56,6 +75,9 @@ impl From<&Received> for ReceivedRow {
             outbound_url: received.outbound_url,
             chat_dialog: received.chat_dialog,
             call: received.call,
+            flags: received.flags,
+            lead_rating: received.lead_rating,
+            lead_rating_reason: received.lead_rating_reason,
         }
     }
 }
@@ -78,6 +100,9 @@ impl From<ReceivedRow> for Received {
             outbound_url: row.outbound_url,
             chat_dialog: row.chat_dialog,
             call: row.call,
+            flags: row.flags,
+            lead_rating: row.lead_rating,
+            lead_rating_reason: row.lead_rating_reason,
         }
     }
 }

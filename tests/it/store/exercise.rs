@@ -41,6 +41,7 @@ pub async fn exercise(scene: &Scene) {
         scene.deliver(agent, millis).await;
     }
     super::sessions::exercise(scene).await;
+    super::outcomes::exercise(scene).await;
     super::agents::exercise(scene).await;
     super::templates::exercise(scene).await;
     super::erasure::exercise(scene).await;

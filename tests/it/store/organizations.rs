@@ -5,6 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gatepost::domain::account::Account;
+use gatepost::domain::agent_outcome::NewOutcome;
+use gatepost::domain::clock::TimeRange;
 use gatepost::domain::condition::LogFilter;
 use gatepost::domain::delivery::Outcome;
 use gatepost::domain::event::Category;
@@ -14,7 +16,7 @@ use gatepost::domain::reason::Reason;
 use gatepost::domain::thread::{ThreadKey, ThreadKeys};
 use gatepost::domain::verdict::Verdict;
 use gatepost::run;
-use gatepost::store::{Commit, Committed, Intake, Store};
+use gatepost::store::{Commit, Committed, Intake, OutcomeRecorded, Store};
 use sqlx::{AssertSqlSafe, Row as _};
 
 use super::exercise::exercise;
@@ -39,6 +41,8 @@ const KNOWN: &[&str] = &[
     "events",
     "intake_records",
     "messages",
+    "outcomes",
+    "replies",
     "rooms",
     "search_entries",
     "search_waiting",
@@ -77,6 +81,11 @@ async fn what_grows_with_mail_is_keyed_by_the_organization(kind: Kind) {
         let room = scene.store.list_sessions(&scope, None, 1).await.unwrap().sessions.remove(0);
         let reset = scene.store.reset_session(&scope, room.key, None, by(at(DAY))).await;
         assert!(reset.unwrap().is_some());
+        let found = scene.store.recent_messages(&scope, TimeRange::default(), &everything()).await;
+        let new = NewOutcome { reply: Some("Hello".to_owned()), ..NewOutcome::default() };
+        let id = found.unwrap()[0].id;
+        let done = scene.store.record_outcome(&scope, id, &new, 1, by(at(DAY))).await.unwrap();
+        assert!(matches!(done, OutcomeRecorded::Done(..)), "{done:?}");
     }
     look(&mut grown).await;
     grown.remove(NOTED);

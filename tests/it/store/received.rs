@@ -9,7 +9,7 @@ use gatepost::domain::contact::Handle;
 use gatepost::domain::event::Category;
 use gatepost::domain::id::IntakeId;
 use gatepost::domain::intake_record::IntakeRecord;
-use gatepost::domain::message::{Call, Content, Digest, Linked, Received};
+use gatepost::domain::message::{Call, Content, Digest, Flags, Linked, Received};
 use gatepost::domain::source::{Inbox, Source};
 use gatepost::domain::thread::ThreadKeys;
 use gatepost::domain::verdict::Verdict;
@@ -43,7 +43,10 @@ pub fn handed(agent: &Account, millis: i64, number: &str) -> PlatformMessage {
         metadata: json!({ "b": null }).as_object().unwrap().clone(),
         outbound_url: Some("https://b.example/".into()),
         chat_dialog: Some(json!([])),
-        call: Call { duration: Some(7), ..Call::default() },
+        call: Call::default(),
+        flags: Flags { is_live: Some(true), notify: Some(false), ..Flags::default() },
+        lead_rating: None,
+        lead_rating_reason: None,
     };
     let record = record(agent, millis, Verdict::Accepted);
     PlatformMessage {

@@ -42,7 +42,7 @@ pub(super) fn summarise(record: &mut MessageRecord<'_>) {
 pub(super) fn cut_text(record: &mut MessageRecord<'_>, max: usize) {
     let stripped = match &record.metadata {
         Metadata::Mail(mail) => mail.email_stripped_text,
-        Metadata::Received(_) => None,
+        Metadata::Received(_) | Metadata::Reply(_) => None,
     };
     let dialogs = [&record.chat_dialog, &record.call_dialog].into_iter().flatten();
     let octets = [record.message.len(), stripped.map_or(0, str::len)];

@@ -22,6 +22,7 @@ use crate::wire::{Date, Id};
 pub enum Metadata<'m> {
     Mail(Box<MailMetadata<'m>>),
     Received(ReceivedMetadata<'m>),
+    Reply(ReplyMetadata),
 }
 
 /// Facts about mail; null if the message has no such header field.
@@ -164,7 +165,22 @@ pub struct ReceivedMetadata<'m> {
     given: BTreeMap<&'m str, &'m Value>,
 }
 
+/// The message that a reply answers.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReplyMetadata {
+    /// The thread of the message.
+    thread_id: Id,
+    /// The message that the reply answers.
+    reply_to_message_uuid: Id,
+}
+
 impl<'m> Metadata<'m> {
+    pub(super) fn of_reply(message: &'m Message) -> Self {
+        let (thread_id, reply_to_message_uuid) = (Id(message.thread.0), Id(message.id.0));
+        Self::Reply(ReplyMetadata { thread_id, reply_to_message_uuid })
+    }
+
     pub(super) fn of(message: &'m Message) -> Self {
         match &message.content {
             Content::Mail(mailed) => Self::Mail(Box::new(of_mail(message, mailed))),

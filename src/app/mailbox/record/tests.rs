@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::domain::account::{AccountType, Lineage};
 use crate::domain::address::Address;
+use crate::domain::agent_outcome::AgentOutcome;
 use crate::domain::automation::{Automation, Origin};
 use crate::domain::clock::Timestamp;
 use crate::domain::evidence::results::Results;
@@ -68,6 +69,7 @@ fn message() -> Message {
             })),
             passage: Passage::default(),
         })),
+        outcome: AgentOutcome::default(),
     }
 }
 

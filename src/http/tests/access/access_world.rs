@@ -295,7 +295,8 @@ impl AccessWorld {
         let mut named =
             self.tree.nodes.iter().enumerate().filter(|(_, node)| told.contains(&node.id));
         // Rows of these tables name only the organization, also for an Agent.
-        let shared = ["attempts:", "contacts:", "contents:", "deliveries:", "search_waiting:"];
+        let shared =
+            ["attempts:", "contacts:", "contents:", "deliveries:", "outcomes:", "search_waiting:"];
         let its_own = shared.iter().any(|table| row.starts_with(table))
             || named.clone().next().is_none()
             || named.any(|(at, _)| self.tree.is_within(at, target));

@@ -139,6 +139,7 @@ const THINGS: &[Thing] = &[
     thing("GET /message/{messageUuid}", Place::Path, message, no_uuid, 404),
     thing("GET /messages/{uuid}/raw", Place::Path, message, no_uuid, 404),
     thing("GET /media/{uuid}/{filename}", Place::Path, message, no_uuid, 404),
+    thing("POST /messages/{uuid}/outcome", Place::Path, message, no_uuid, 404),
     thing("GET /messages/{roomId}", Place::Path, room, no_room, 404),
     thing("GET /conversation/{roomId}/{uuid}", Place::Path, turn, no_turn, 404),
     thing("GET /email/intake/{id}", Place::Path, record, no_uuid, 404),

@@ -165,6 +165,9 @@ fn set_up(operation: &str, sample: Sample, (new, url): (&str, &str), session: &s
         "POST /computer/accounts/{targetAccountId}/config/patch" => {
             sample.with(json!({ "revision": 1, "patch": { "instructions": new } }))
         }
+        "POST /messages/{uuid}/outcome" => {
+            sample.with(json!({ "agentOutcome": new, "override": new }))
+        }
         "POST /computer/sessions/reset" => sample.with(json!({ "sessionKey": session })),
         _ => sample,
     }

@@ -69,6 +69,12 @@ fn tools(town: &AccessWorld) -> Vec<Tool> {
             About::Sample,
         ),
         tool(
+            "record_outcome",
+            "POST /messages/{uuid}/outcome",
+            json!({ "uuid": uuid, "outcome": "done", "override": "again" }),
+            About::Sample,
+        ),
+        tool(
             "mark_read",
             "POST /conversation/batch",
             json!({ "room": room, "uuid": uuid }),
@@ -194,7 +200,7 @@ async fn no_tool_is_a_way_around_the_oracle() {
             }
             let after = town.rows().await;
             for row in before.symmetric_difference(&after) {
-                let changes = ["allow_sender", "mark_read"].contains(&tool.name);
+                let changes = ["allow_sender", "mark_read", "record_outcome"].contains(&tool.name);
                 let home = town.tree.home(key.owner);
                 assert!(changes && town.concerns(row, home), "{} changed {row}", tool.name);
             }

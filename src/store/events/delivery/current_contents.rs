@@ -12,7 +12,8 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::group::GroupedWork;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
-use crate::store::events::event_row::places;
+use crate::store::events::event_row::{named_message, places};
+use crate::store::mailbox::messages;
 
 /// Reads contents for all callers of the moment.
 pub struct ContentReader {
@@ -54,19 +55,28 @@ impl GroupedWork for ContentReader {
                  WHEN messages.id IS NOT NULL AND NOT EXISTS (
                      SELECT 1 FROM erasures
                      WHERE subject IN (messages.contact_id, messages.agent_id))
-                 THEN 'message' ELSE 'erased' END AS content
+                 THEN 'message' ELSE 'erased' END AS content,
+                 CASE WHEN events.contact_id IS NOT NULL THEN events.told END AS named
              FROM given CROSS JOIN events
              LEFT JOIN contacts ON contacts.id = events.contact_id
              LEFT JOIN messages ON messages.id = events.id
              WHERE events.position > given.low AND events.position < given.high",
             merged(group).into_iter().map(bounds).collect(),
         );
+        let rows = rows.fetch_all(self.base.reader()).await?;
+        let named = rows.iter().filter_map(|row| named_message(row).transpose());
+        let named = named.collect::<Result<Vec<_>, StoreError>>()?;
+        let present = messages::present(self.base.reader(), named).await?;
         let mut found = BTreeMap::new();
-        for row in rows.fetch_all(self.base.reader()).await? {
-            let columns = Columns { table: "events", row: &row };
-            let other = columns.word("content")?;
+        for row in &rows {
+            let columns = Columns { table: "events", row };
+            let other = match named_message(row)? {
+                Some(message) if present.contains(&message) => Content::Message,
+                Some(_) => Content::Erased,
+                None => columns.word("content")?,
+            };
             let contact = columns.optional_word("contact")?.unwrap_or(other);
-            for (place, name) in places(&row)? {
+            for (place, name) in places(row)? {
                 let is_contact = name.is_some_and(|name| name.about() == About::Contact);
                 found.insert(place.position, if is_contact { contact } else { other });
             }

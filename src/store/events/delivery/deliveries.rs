@@ -19,7 +19,8 @@ use crate::store::engine::gates;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, Value, sql};
-use crate::store::events::event_row::{event_of, name_of, names};
+use crate::store::events::event_row::{event_of, name_of, named_message, names};
+use crate::store::mailbox::messages;
 use crate::store::tenancy::audit::{self, Note};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +82,8 @@ const EVENTS: &str = "
            CAST(CASE WHEN events.told IS NULL AND messages.id IS NULL
                 THEN 1 ELSE 0 END AS BIGINT) AS message_gone,
            CAST(CASE WHEN events.contact_id IS NOT NULL AND contacts.id IS NULL
-                THEN 1 ELSE 0 END AS BIGINT) AS contact_gone
+                THEN 1 ELSE 0 END AS BIGINT) AS contact_gone,
+           CASE WHEN events.contact_id IS NOT NULL THEN events.told END AS named
     FROM given CROSS JOIN events
     LEFT JOIN messages ON messages.id = events.id
         AND NOT EXISTS (SELECT 1 FROM erasures
@@ -208,6 +210,9 @@ impl Base {
         for row in many(EVENTS, uuids("event_id")?).fetch_all(self.reader()).await? {
             events.insert(Columns { table: "events", row: &row }.uuid("id")?, row);
         }
+        let named = events.values().filter_map(|row| named_message(row).transpose());
+        let named = named.collect::<Result<Vec<_>, StoreError>>()?;
+        let present = messages::present(self.reader(), named).await?;
         let text = if self.reader().is_postgres() { ATTEMPTS_ON_POSTGRES } else { ATTEMPTS };
         let found = many(text, uuids("id")?).bind(i64::from(most));
         let mut attempts: HashMap<Uuid, Vec<Attempt>> = HashMap::new();
@@ -230,6 +235,10 @@ impl Base {
             }
             let is_contact = name.is_some_and(|name| name.about() == About::Contact);
             let gone = if is_contact { "contact_gone" } else { "message_gone" };
+            let erased = match named_message(row)? {
+                Some(message) => !present.contains(&message),
+                None => of_event.flag(gone)?,
+            };
             let state = columns.word("state")?;
             let next = columns.time("next_attempt_at")?;
             let mut attempts = attempts.remove(&id).unwrap_or_default();
@@ -239,7 +248,7 @@ impl Base {
                 destination: DestinationId(columns.uuid("destination_id")?),
                 event,
                 name,
-                erased: of_event.flag(gone)?,
+                erased,
                 state,
                 created_at: columns.time("created_at")?,
                 next_attempt_at: (state == State::Pending).then(|| clock.wall_of(next)),
