@@ -106,7 +106,7 @@ async fn enter(
     let look_up = http.use_cases.access.caller(key.as_deref());
     let found = within_rates(http, client, look_up).await;
     let caller = found.map_err(|error| match error {
-        Unauthenticated::Denied(Denied::NoKey) => unknown(key.as_deref()),
+        Unauthenticated::Denied(Denied::NoKey) => unknown(key.is_some()),
         error => error.into(),
     })?;
     let key = key.unwrap_or_default();
@@ -114,7 +114,7 @@ async fn enter(
     let mut api = InProcess::new(Arc::clone(http), caller, credential, from, &trace);
     let body = read(http, body).await?;
     // The body may have come slowly, and the key may have ended meanwhile.
-    api.authenticate_again().await.map_err(|denied| refused(denied, &key))?;
+    api.authenticate_again().await.map_err(refused)?;
     // The SDK has no use for the key.
     parts.headers.remove(AUTHORIZATION);
     parts.extensions.insert(Visitor { api, trace, key, from });
@@ -147,18 +147,19 @@ fn bearer(headers: &HeaderMap) -> Option<String> {
     is_one.then(|| key.trim().to_owned())
 }
 
-fn refused(denied: Denied, key: &str) -> Problem {
+/// A key that has ended, or lost a right, since its request began.
+pub(super) fn refused(denied: Denied) -> Problem {
     match denied {
-        Denied::NoKey => unknown(Some(key)),
+        Denied::NoKey => unknown(true),
         denied => denied.into(),
     }
 }
 
 /// 401, for every key that opens nothing.
-fn unknown(key: Option<&str>) -> Problem {
-    let detail = match key {
-        Some(_) => Denied::NoKey.to_string() + ": send a valid one as Authorization: Bearer",
-        None => {
+fn unknown(is_sent: bool) -> Problem {
+    let detail = match is_sent {
+        true => Denied::NoKey.to_string() + ": send a valid one as Authorization: Bearer",
+        false => {
             "there is no key in this request: send one as Authorization: Bearer, and once; a key in \
              the URL opens nothing here"
                 .to_owned()
@@ -193,7 +194,7 @@ impl Visitor {
         let client = rated(Some(&self.key), self.from, Effect::Write, &self.trace);
         let look_up = http.use_cases.access.caller(Some(&self.key));
         api.caller = within_rates(http, client, look_up).await.map_err(|error| match error {
-            Unauthenticated::Denied(denied) => refused(denied, &self.key),
+            Unauthenticated::Denied(denied) => refused(denied),
             error => error.into(),
         })?;
         Ok(())

@@ -1,7 +1,7 @@
 //! `wait_for_message`: waits for mail, so that a model need not ask again and again.
 //!
-//! It follows the log of events, whose readers are bounded by `[events]` of `access.toml`, and which
-//! asks again for the rights of the key whenever it wakes.
+//! It follows the log of events in turns. Readers of the log are bounded by `[events]` of
+//! `access.toml`. Each turn has the rights that the key has then.
 
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, interval, sleep_until};
 
 use super::call::{Answer, Call, within};
+use super::entrance::refused;
 use super::letter::{Cut, Letter};
 use super::messages;
 use super::shapes::Events;
@@ -52,7 +53,7 @@ pub(super) struct Came {
     timed_out: bool,
 }
 
-pub(super) async fn wait(call: Call, request: Wait) -> Result<Answer<Came>, Problem> {
+pub(super) async fn wait(mut call: Call, request: Wait) -> Result<Answer<Came>, Problem> {
     let wanted = within("seconds", request.seconds, USUAL, LONGEST)?;
     let most = if call.progress.is_some() { LONGEST } else { LONGEST_WITHOUT_PROGRESS };
     let seconds = wanted.min(most);
@@ -65,6 +66,8 @@ pub(super) async fn wait(call: Call, request: Wait) -> Result<Answer<Came>, Prob
     let until = Instant::now() + Duration::from_secs(seconds.into());
     let (mut messages, mut is_over) = (Vec::new(), false);
     while messages.is_empty() && !is_over {
+        // The caller may have lost rights since the turn before.
+        call.api.authenticate_again().await.map_err(refused)?;
         let found = tokio::select! {
             found = follow(&call, request.inbox, &place, until) => found?,
             () = report(&call, seconds, until) => None,
@@ -73,6 +76,7 @@ pub(super) async fn wait(call: Call, request: Wait) -> Result<Answer<Came>, Prob
         let Some(events) = found else { break };
         is_over = !events.more && Instant::now() >= until;
         place = events.next.unwrap_or(place);
+        call.api.authenticate_again().await.map_err(refused)?;
         for uuid in events.events.into_iter().filter_map(|event| event.message_uuid) {
             match messages::message(&call, &uuid).await {
                 Ok(message) => messages.push(Letter::of(&message, BEGINNING)),

@@ -1,0 +1,104 @@
+//! Tools of MCP where rights, rules and places change: `access::tools` has who may what.
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::domain::member::Role;
+use crate::http::tests::{House, PATIENCE};
+
+const MAIL: &str = "From: a\r\n\r\nhello";
+
+/// Each turn of a wait has a second.
+const SHORT: &str = "[limits]\nrequest_seconds = 2\nbody_seconds = 1\n";
+
+/// A POST to the server, read piece by piece. HTTP/1.0: without chunks.
+struct Asking {
+    stream: TcpStream,
+    came: String,
+}
+
+impl Asking {
+    async fn call(house: &House, caller: &str, name: &str, arguments: Value) -> Self {
+        let parameters = json!({
+            "name": name, "arguments": arguments, "_meta": { "progressToken": 1 },
+        });
+        Self::of(house, caller, "tools/call", parameters).await
+    }
+
+    async fn of(house: &House, caller: &str, method: &str, parameters: Value) -> Self {
+        let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": parameters });
+        let message = message.to_string();
+        let request = format!(
+            "POST /mcp HTTP/1.0\r\nHost: h\r\nAuthorization: Bearer {}\r\nContent-Length: {}\r\n\
+             Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\r\n\
+             {message}",
+            house.token(caller),
+            message.len()
+        );
+        let mut stream = TcpStream::connect(house.address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        Self { stream, came: String::new() }
+    }
+
+    async fn until(&mut self, words: &str) {
+        while !self.came.contains(words) {
+            assert!(self.more().await, "{words:?} did not come: {}", self.came);
+        }
+    }
+
+    /// Reads the next bytes; false at the end.
+    async fn more(&mut self) -> bool {
+        let mut piece = [0; 65_536];
+        let read = timeout(PATIENCE, self.stream.read(&mut piece)).await.expect("goes on").unwrap();
+        self.came.push_str(std::str::from_utf8(&piece[..read]).unwrap());
+        read > 0
+    }
+
+    /// Reads to the end: what was told of the progress, and the answer.
+    async fn end(mut self) -> (Vec<Value>, Value) {
+        while self.more().await {}
+        let (head, body) = self.came.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.0 200"), "{}", self.came);
+        let texts: Vec<&str> = match head.contains("text/event-stream") {
+            true => body.lines().filter_map(|line| line.strip_prefix("data: ")).collect(),
+            false => vec![body],
+        };
+        let messages = texts.iter().filter(|text| !text.is_empty());
+        let mut messages: Vec<Value> =
+            messages.map(|text| serde_json::from_str(text).unwrap()).collect();
+        let answer = messages.pop().unwrap();
+        assert_eq!(answer["id"], 1, "{answer}");
+        (messages, answer)
+    }
+
+    /// The result of a tool that must not fail.
+    async fn done(self) -> Value {
+        let (_, answer) = self.end().await;
+        assert_eq!(answer["result"]["isError"], false, "{answer}");
+        answer["result"].clone()
+    }
+}
+
+#[tokio::test]
+async fn a_wait_has_the_rights_that_its_key_has_now() {
+    let mut house = House::with(SHORT).await;
+    let few = house.join("few", "org1", Role::Admin, &["agent1", "agent2"]).await;
+    let wait = json!({ "seconds": 3 });
+    let mut waiting = Asking::call(&house, "few", "wait_for_message", wait.clone()).await;
+    waiting.until("waiting for a message").await;
+    let only = json!({
+        "targetMemberId": few.id.get().to_string(), "permittedAccountIds": [house.id("agent1").get()],
+    });
+    house.call("org1", "PUT", "/member", Some(&only)).await.success(201);
+    house.receive("agent2", MAIL, 0).await;
+    // Later turns do not show it either.
+    let came = waiting.done().await["structuredContent"].clone();
+    assert_eq!((&came["messages"], &came["timedOut"]), (&json!([]), &json!(true)), "{came}");
+    let wait = json!({ "seconds": 3, "after": came["after"] });
+    let waiting = Asking::call(&house, "few", "wait_for_message", wait).await;
+    house.receive("agent1", MAIL, 0).await;
+    let came = waiting.done().await["structuredContent"].clone();
+    assert_eq!(came["messages"][0]["inbox"], house.id("agent1").get(), "{came}");
+}
