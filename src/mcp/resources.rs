@@ -73,7 +73,7 @@ pub(super) async fn read(call: &Call, uri: &str) -> Result<ReadResourceResult, P
             let text = legend + &call.fence.around("the text of the file", &text);
             ResourceContents::text(text, uri)
         }
-        None => ResourceContents::blob(file.base64(), uri).with_mime_type(file.media_type()),
+        None => ResourceContents::blob(file.base64(), uri).with_mime_type(file.known_type()),
     };
     Ok(ReadResourceResult::new(vec![contents]))
 }

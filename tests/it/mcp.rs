@@ -122,7 +122,10 @@ fn check(came: &Value) {
     assert_eq!(letter["untrusted"]["attachments"][0]["name"], "notes.csv");
     assert_eq!(structured(6)["conversations"][0]["unread"], 2);
     assert_eq!(structured(7)["messages"].as_array().unwrap().len(), 2);
-    assert_eq!(structured(8)["untrusted"], json!({ "name": "notes.csv", "text": "one,two" }));
+    assert_eq!(
+        structured(8)["untrusted"],
+        json!({ "name": "notes.csv", "contentType": "text/csv", "text": "one,two" })
+    );
     assert_eq!(structured(9)["messages"].as_array().unwrap().len(), 2);
     assert_eq!(structured(10)["mode"], "allowlist");
     assert_eq!(structured(11)["reason"], "dkim_missing");

@@ -69,6 +69,32 @@ fn pieces(message: &Value) -> BTreeSet<String> {
     pieces.filter(|piece| piece.chars().count() > 7 && !proven.contains(piece.as_str())).collect()
 }
 
+/// The texts outside every `untrusted`.
+fn told<'v>(structured: &'v Value, texts: &mut Vec<&'v str>) {
+    match structured {
+        Value::String(text) => texts.push(text),
+        Value::Array(values) => values.iter().for_each(|value| told(value, texts)),
+        Value::Object(fields) => {
+            let ours = fields.iter().filter(|(name, _)| *name != "untrusted");
+            ours.for_each(|(_, value)| told(value, texts));
+        }
+        _ => {}
+    }
+}
+
+/// Nothing of a message stands in the fields of a result that strangers do not write.
+fn trusted(result: &Value, messages: &[&Value]) {
+    let mut texts = Vec::new();
+    told(&result["structuredContent"], &mut texts);
+    assert!(!texts.is_empty(), "{result}");
+    let all: BTreeSet<String> = messages.iter().flat_map(|message| pieces(message)).collect();
+    for text in texts {
+        // The longest is the id of a page.
+        assert!(text.is_ascii() && text.len() < 128 && !text.contains(' '), "{text:?}: {result}");
+        assert!(all.iter().all(|piece| !text.contains(piece)), "{text:?} is trusted: {result}");
+    }
+}
+
 /// Nothing of a message stands outside, and its text stands inside.
 fn fenced(shown: &str, messages: &[&Value]) {
     let (outside, inside) = parted(shown);
@@ -138,6 +164,7 @@ async fn no_text_of_a_stranger_leaves_its_fence() {
         rooms.insert(message["roomId"].as_str().unwrap());
         let read = mcp.done("read_message", json!({ "uuid": uuid })).await;
         fenced(text(&read), &[message]);
+        trusted(&read, &[message]);
         let uri = format!("gatepost://messages/{uuid}");
         let resource = mcp.ask("resources/read", json!({ "uri": uri })).await;
         fenced(resource["result"]["contents"][0]["text"].as_str().unwrap(), &[message]);
@@ -149,6 +176,7 @@ async fn no_text_of_a_stranger_leaves_its_fence() {
                 let (outside, _) = parted(text(&got));
                 let name = file["name"].as_str().unwrap();
                 assert!(outside.iter().all(|line| !line.contains(name)), "{got}");
+                trusted(&got, &[message]);
                 files += 1;
             }
         }
@@ -161,6 +189,7 @@ async fn no_text_of_a_stranger_leaves_its_fence() {
         let uuids: BTreeSet<&str> = shown.iter().map(|one| one["uuid"].as_str().unwrap()).collect();
         let these = all.iter().copied().filter(|one| uuids.contains(one["uuid"].as_str().unwrap()));
         fenced(text(&read), &these.collect::<Vec<_>>());
+        trusted(&read, &all);
     }
     let lists = [
         ("recent_messages", json!({ "limit": 20 })),
@@ -170,6 +199,7 @@ async fn no_text_of_a_stranger_leaves_its_fence() {
     ];
     for (name, arguments) in lists {
         let shown = mcp.done(name, arguments).await;
+        trusted(&shown, &all);
         let (outside, inside) = parted(text(&shown));
         assert!(inside.len() > 5, "{shown}");
         for line in outside {
