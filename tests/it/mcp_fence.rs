@@ -188,8 +188,9 @@ async fn no_text_of_a_stranger_leaves_its_fence() {
         let shown = read["structuredContent"]["messages"].as_array().unwrap();
         let uuids: BTreeSet<&str> = shown.iter().map(|one| one["uuid"].as_str().unwrap()).collect();
         let these = all.iter().copied().filter(|one| uuids.contains(one["uuid"].as_str().unwrap()));
-        fenced(text(&read), &these.collect::<Vec<_>>());
-        trusted(&read, &all);
+        let these: Vec<_> = these.collect();
+        fenced(text(&read), &these);
+        trusted(&read, &these);
     }
     let lists = [
         ("recent_messages", json!({ "limit": 20 })),
