@@ -188,7 +188,8 @@ fn block(about: &Attached, file: &File) -> ContentBlock {
     ContentBlock::resource(ResourceContents::blob(octets, uri).with_mime_type(kind))
 }
 
-/// Reads a file of a message, found by the number of its part.
+/// Reads a file of a message, found by the number of its part. The answer of the call then holds a
+/// place among the downloads.
 pub(super) async fn file(call: &Call, uuid: &str, part: u32) -> Result<File, Problem> {
     let message = messages::message(call, uuid).await?;
     let listed = message.attachments.iter().find(|one| one.part() == Some(part));
@@ -201,7 +202,10 @@ pub(super) async fn file(call: &Call, uuid: &str, part: u32) -> Result<File, Pro
         return Err(too_large(uuid));
     }
     let octets = to_bytes(answer.into_body(), MOST_BYTES).await.map_err(|_| too_large(uuid))?;
-    Ok(File { name, content_type, octets: octets.to_vec() })
+    let octets = Vec::from(octets);
+    // The answer of the API has given its place back.
+    call.held.put(call.api.page_place().await?);
+    Ok(File { name, content_type, octets })
 }
 
 /// The type and the size of a file, as its answer says.

@@ -1,6 +1,6 @@
 //! A call of a tool: the caller's requests of the API, the bounds of arguments, and the result.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{
     CallToolResult, ContentBlock, JsonObject, ProgressNotificationParam, ProgressToken,
@@ -14,7 +14,7 @@ use super::fence::Fence;
 use crate::domain::account::AccountType;
 use crate::http::Http;
 use crate::http::error::Problem;
-use crate::http::in_process::{Asked, InProcess};
+use crate::http::in_process::{Asked, InProcess, PagePlace};
 
 /// An authenticated call.
 pub(super) struct Call {
@@ -24,6 +24,7 @@ pub(super) struct Call {
     /// Whether the operator lets tools change anything.
     pub(super) changes: bool,
     pub(super) fence: Fence,
+    pub(super) held: Held,
     pub(super) progress: Option<Progress>,
 }
 
@@ -44,6 +45,20 @@ impl Call {
         named.or_else(own).ok_or_else(|| {
             Problem::invalid("this key reaches several inboxes: send inbox, from list_inboxes")
         })
+    }
+}
+
+/// The place among the downloads that the answer to a request holds, if it hands over a file.
+#[derive(Clone, Default)]
+pub(super) struct Held(Arc<Mutex<Option<PagePlace>>>);
+
+impl Held {
+    pub(super) fn put(&self, place: PagePlace) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
+    }
+
+    pub(super) fn take(&self) -> Option<PagePlace> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 

@@ -19,6 +19,7 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::de::IgnoredAny;
 use tokio::time::timeout;
 
+use super::call::Held;
 use super::server::Server;
 use crate::app::access::need::Effect;
 use crate::app::access::{Credential, Denied, token};
@@ -52,6 +53,7 @@ struct Entrance {
 pub(super) struct Visitor {
     pub(super) api: InProcess,
     pub(super) trace: Trace,
+    pub(super) held: Held,
     key: String,
     from: IpAddr,
 }
@@ -117,9 +119,14 @@ async fn enter(
     api.authenticate_again().await.map_err(refused)?;
     // The SDK has no use for the key.
     parts.headers.remove(AUTHORIZATION);
-    parts.extensions.insert(Visitor { api, trace, key, from });
-    let answer = answering.handle(Request::from_parts(parts, body)).await;
-    Ok(answer.map(Body::new))
+    let held = Held::default();
+    parts.extensions.insert(Visitor { api, trace, held: held.clone(), key, from });
+    let answer = answering.handle(Request::from_parts(parts, body)).await.map(Body::new);
+    // An answer that hands over a file is no stream: nothing else of its call tells of progress.
+    match held.take() {
+        Some(place) => place.hold(answer).await,
+        None => Ok(answer),
+    }
 }
 
 fn rated<'c>(key: Option<&str>, from: IpAddr, effect: Effect, trace: &'c Trace) -> RatedClient<'c> {

@@ -2,6 +2,8 @@
 //! `gatepost://messages/UUID/parts/NUMBER`. Names and descriptions hold nothing that a sender wrote
 //! but the domain that is proven.
 
+use std::fmt::Write as _;
+
 use rmcp::ErrorData;
 use rmcp::model::{
     ListResourceTemplatesResult, ListResourcesResult, ReadResourceResult, Resource,
@@ -16,7 +18,7 @@ use crate::http::error::{Code, Problem};
 use crate::http::in_process::shapes::Message;
 
 const ROOT: &str = "gatepost://messages/";
-/// Characters of a text that is read as a resource: it has no parts.
+/// Characters of a text that is read as a resource: get_attachment and read_message have the rest.
 const WHOLE: Cut = Cut { offset: 0, length: 200_000 };
 
 pub(super) fn part_uri(uuid: &str, part: u32) -> String {
@@ -65,12 +67,19 @@ pub(super) async fn read(call: &Call, uri: &str) -> Result<ReadResourceResult, P
         let text = messages::shown(call, &[letter]);
         return Ok(ReadResourceResult::new(vec![ResourceContents::text(text, uri)]));
     };
-    let part = part.parse().map_err(|_| unknown())?;
+    let part: u32 = part.parse().map_err(|_| unknown())?;
     let file = attachments::file(call, uuid, part).await?;
     let contents = match file.text() {
         Some(text) => {
-            let legend = call.fence.legend();
-            let text = legend + &call.fence.around("the text of the file", &text);
+            let (beginning, next) = WHOLE.of(&text);
+            let mut text = call.fence.legend();
+            text.push_str(&call.fence.around("the text of the file", &beginning));
+            if let Some(next) = next {
+                let _written = writeln!(
+                    text,
+                    "The text goes on: get_attachment with uuid {uuid}, part {part} and offset {next}."
+                );
+            }
             ResourceContents::text(text, uri)
         }
         None => ResourceContents::blob(file.base64(), uri).with_mime_type(file.known_type()),

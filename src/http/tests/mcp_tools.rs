@@ -1,12 +1,16 @@
 //! Tools of MCP where rights, rules and places change: `access::tools` has who may what.
 
+use axum::body::{Body, to_bytes};
+use axum::http::Request;
+use hyper::service::Service as _;
+use hyper_util::service::TowerToHyperService;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::domain::member::Role;
-use crate::http::tests::{House, PATIENCE};
+use crate::http::tests::{House, PATIENCE, whole_router};
 
 const MAIL: &str = "From: a\r\n\r\nhello";
 
@@ -118,4 +122,41 @@ async fn the_type_of_a_file_is_the_senders_word_unless_it_is_a_usual_one() {
     let lines = text.as_str().unwrap().lines().filter(|line| line.contains("ignore-all"));
     assert_eq!(lines.collect::<Vec<_>>(), [format!("| type: {TYPE}")], "{text}");
     assert!(!result.to_string().contains("ignore-all"), "{result}");
+}
+
+/// A client that takes nothing holds one place; the answer is asked for without a connection, whose
+/// buffers would take it.
+#[tokio::test]
+async fn a_file_holds_a_place_until_its_client_has_taken_it() {
+    let house = House::with("[limits]\nmax_downloads = 1\n").await;
+    let raw = format!("From: a\r\nContent-Type: text/csv; name=a.png\r\n\r\n{}", "x".repeat(300_000));
+    let uuid = house.receive("agent1", &raw, 0).await.message.to_string();
+    let uri = format!("gatepost://messages/{uuid}/parts/0");
+    let get = json!({ "uuid": uuid, "part": 0, "length": 50_000 });
+    let (get, read) = (json!({ "name": "get_attachment", "arguments": get }), json!({ "uri": uri }));
+    let router = TowerToHyperService::new(whole_router(&house.http));
+    let free = || house.http.downloads.places.available_permits();
+    for (method, parameters) in [("tools/call", get), ("resources/read", read)] {
+        let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": parameters });
+        let ask = || {
+            let request = Request::post("/mcp")
+                .header("authorization", format!("Bearer {}", house.token("agent1")))
+                .header("content-type", "application/json")
+                .header("accept", "application/json, text/event-stream")
+                .body(Body::from(message.to_string()));
+            router.call(request.unwrap())
+        };
+        let left = ask().await.unwrap();
+        assert_eq!((left.status().as_u16(), free()), (200, 0), "{method}");
+        drop(left);
+        assert_eq!(free(), 1, "{method}");
+        let taken = to_bytes(ask().await.unwrap().into_body(), usize::MAX).await.unwrap();
+        assert_eq!(free(), 1, "{method}");
+        let answer: Value = serde_json::from_slice(&taken).unwrap();
+        let text = answer["result"].pointer("/contents/0/text");
+        if let Some(text) = text.and_then(Value::as_str) {
+            assert!(text.contains(&"x".repeat(200_000)), "{}", text.len());
+            assert!(text.contains("The text goes on: get_attachment") && text.len() < 201_000);
+        }
+    }
 }
