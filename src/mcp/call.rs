@@ -39,6 +39,13 @@ impl Call {
         Asked::of(operation).on(inbox.unwrap_or_else(|| self.home()))
     }
 
+    /// How many rows a page may have: a number between 1 and `most`, or `usual`. The operator may
+    /// have lowered the most.
+    pub(super) fn rows(&self, sent: Option<u32>, usual: u32, most: u32) -> Result<u32, Problem> {
+        let rows = within("limit", sent, usual, most)?;
+        Ok(rows.min(self.http.rules.limits.max_page))
+    }
+
     /// The inbox of a tool that acts on one: without a name, that of the key.
     pub(super) fn one_inbox(&self, named: Option<i64>) -> Result<i64, Problem> {
         let own = || (self.api.caller.account.kind == AccountType::Agent).then(|| self.home());

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::call::{Answer, Call, within};
+use super::call::{Answer, Call};
 use super::letter::Cut;
 pub(super) use super::messages::Letters;
 use super::messages::{self, MOST, USUAL};
@@ -77,7 +77,7 @@ struct Contact {
 }
 
 pub(super) async fn list(call: Call, request: List) -> Result<Answer<Conversations>, Problem> {
-    let limit = within("limit", request.limit, USUAL, MOST)?;
+    let limit = call.rows(request.limit, USUAL, MOST)?;
     let junk = request.junk.unwrap_or(false);
     let operation = if junk { "listJunkRooms" } else { "listRooms" };
     let asked = call.on(operation, request.inbox).with("pageSize", limit);
@@ -138,7 +138,7 @@ pub(super) struct Read {
 }
 
 pub(super) async fn read(call: Call, request: Read) -> Result<Answer<Letters>, Problem> {
-    let limit = within("limit", request.limit, USUAL, MOST)?;
+    let limit = call.rows(request.limit, USUAL, MOST)?;
     let asked = Asked::of("listRoomMessages").on(call.home()).at(request.room);
     let asked = asked.with("limit", limit).with("before", request.before.unwrap_or_default());
     let page = shapes::page(&call.api, asked).await?;

@@ -30,7 +30,8 @@ pub(super) async fn list(
     call: &Call,
     cursor: Option<String>,
 ) -> Result<ListResourcesResult, Problem> {
-    let asked = call.on("listRecentMessages", None).with("limit", messages::MOST);
+    let rows = call.rows(None, messages::MOST, messages::MOST)?;
+    let asked = call.on("listRecentMessages", None).with("limit", rows);
     let asked = asked.with("before", cursor.unwrap_or_default());
     let page: Page<Message> = shapes::page(&call.api, asked).await?;
     let mut listed = ListResourcesResult::with_all_items(page.rows.iter().map(resource).collect());

@@ -17,10 +17,11 @@ use super::shapes::Events;
 use crate::http::error::{Code, Problem};
 use crate::wire;
 
-/// Seconds of a wait. An answer that is not a stream must come within `limits.request_seconds`.
+/// Seconds of a wait.
 const USUAL: u32 = 20;
 const LONGEST: u32 = 300;
-const LONGEST_WITHOUT_PROGRESS: u32 = 25;
+/// Seconds of a turn, and of a wait whose answer is no stream.
+const TURN: u64 = 25;
 /// Pause between two reports of progress.
 const REPORTS: Duration = Duration::from_secs(5);
 /// Messages of an answer.
@@ -36,7 +37,8 @@ pub(super) struct Wait {
     /// `after` of the answer before, so that nothing between is missed; without it, messages from now
     /// on.
     after: Option<String>,
-    /// How long to wait; at most 25 seconds unless the client asked for progress.
+    /// How long to wait; at most 25 seconds unless the client asked for progress. The answer may come
+    /// sooner.
     #[schemars(range(min = 1, max = LONGEST))]
     seconds: Option<u32>,
 }
@@ -54,16 +56,14 @@ pub(super) struct Came {
 }
 
 pub(super) async fn wait(mut call: Call, request: Wait) -> Result<Answer<Came>, Problem> {
-    let wanted = within("seconds", request.seconds, USUAL, LONGEST)?;
-    let most = if call.progress.is_some() { LONGEST } else { LONGEST_WITHOUT_PROGRESS };
-    let seconds = wanted.min(most);
+    let seconds = within("seconds", request.seconds, USUAL, LONGEST)?;
+    let until = Instant::now() + longest(&call).min(Duration::from_secs(seconds.into()));
     let now = || call.http.mint.clock().now().to_string();
     let mut place = match request.after {
         Some(place) if is_place(&place) => place,
         Some(_) => return Err(Problem::invalid("after must be that of an earlier answer")),
         None => now(),
     };
-    let until = Instant::now() + Duration::from_secs(seconds.into());
     let (mut messages, mut is_over) = (Vec::new(), false);
     while messages.is_empty() && !is_over {
         // The caller may have lost rights since the turn before.
@@ -95,6 +95,15 @@ pub(super) async fn wait(mut call: Call, request: Wait) -> Result<Answer<Came>, 
     Ok(Answer::of(text, Came { messages, after: place, timed_out }))
 }
 
+/// The longest wait. An answer that is not a stream must come within `limits.request_seconds`, of
+/// which some are left to read the messages.
+fn longest(call: &Call) -> Duration {
+    match call.progress {
+        Some(_) => Duration::MAX,
+        None => Duration::from_secs(TURN).min(call.http.rules.limits.request() * 9 / 10),
+    }
+}
+
 /// Whether a text is the id of an event, or a time.
 fn is_place(text: &str) -> bool {
     wire::uuid(text).is_some() || text.parse::<jiff::Timestamp>().is_ok()
@@ -109,9 +118,10 @@ async fn follow(
 ) -> Result<Option<Events>, Problem> {
     let left = until.saturating_duration_since(Instant::now());
     // Whole seconds: the last turn may begin within the last one, and is cut off below.
-    let seconds = left.as_secs().saturating_add(1).min(LONGEST_WITHOUT_PROGRESS.into());
+    let most = TURN.min(call.http.rules.events.max_wait_seconds);
+    let seconds = left.as_secs().saturating_add(1).min(most);
     let name = if wire::uuid(place).is_some() { "after" } else { "since" };
-    let asked = call.on("listEvents", inbox).with("type", "incoming").with("limit", MOST);
+    let asked = call.on("listEvents", inbox).with("type", "incoming").with("limit", call.rows(None, MOST, MOST)?);
     let asked = asked.with(name, place).with("wait", seconds);
     tokio::select! {
         found = call.api.ask::<Events>(asked) => found.map(Some),

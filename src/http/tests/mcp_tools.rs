@@ -10,9 +10,12 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::domain::member::Role;
+use crate::domain::reason::Reason;
+use crate::domain::verdict::Verdict;
 use crate::http::tests::{House, PATIENCE, whole_router};
 
 const MAIL: &str = "From: a\r\n\r\nhello";
+const PICTURE: &str = "From: a\r\nContent-Type: image/png; name=a.png\r\n\r\nhello";
 
 /// Each turn of a wait has a second.
 const SHORT: &str = "[limits]\nrequest_seconds = 2\nbody_seconds = 1\n";
@@ -159,4 +162,43 @@ async fn a_file_holds_a_place_until_its_client_has_taken_it() {
             assert!(text.contains("The text goes on: get_attachment") && text.len() < 201_000);
         }
     }
+}
+
+/// The smallest numbers that an operator may set.
+#[tokio::test]
+async fn every_tool_keeps_to_the_rules_of_the_operator() {
+    let house = House::with(
+        "[limits]\nmax_page = 1\ndefault_page = 1\nrequest_seconds = 2\nbody_seconds = 1\n\
+         [events]\nmax_wait_seconds = 1\n",
+    )
+    .await;
+    let mail = house.receive("agent1", PICTURE, 0).await;
+    house.refuse("agent1", Verdict::Refused(Reason::DkimMissing)).await;
+    let (uuid, room) = (mail.message.to_string(), mail.room.to_string());
+    for (name, arguments) in [
+        ("whoami", json!({})),
+        ("list_inboxes", json!({})),
+        ("recent_messages", json!({})),
+        ("search_messages", json!({ "query": "hello" })),
+        ("read_message", json!({ "uuid": uuid })),
+        ("list_conversations", json!({})),
+        ("read_conversation", json!({ "room": room })),
+        ("get_attachment", json!({ "uuid": uuid, "part": 0 })),
+        ("wait_for_message", json!({ "after": "2020-01-01T00:00:00Z" })),
+        ("get_policy", json!({ "inbox": house.id("agent1").get() })),
+        ("explain_refusal", json!({ "sender": "boss@good.example" })),
+        ("mark_read", json!({ "room": room, "uuid": uuid })),
+        ("allow_sender", json!({ "inbox": house.id("agent1").get(), "sender": "a@good.example" })),
+    ] {
+        Asking::call(&house, "org1", name, arguments).await.done().await;
+    }
+    let (_, listed) =
+        Asking::of(&house, "org1", "resources/list", json!({})).await.end().await;
+    assert_eq!(listed["result"]["resources"].as_array().unwrap().len(), 1, "{listed}");
+    // A wait ends in time for its answer, as a stream and without one.
+    let wait = json!({ "name": "wait_for_message", "arguments": { "seconds": 25 } });
+    let (_, ended) = Asking::of(&house, "org1", "tools/call", wait).await.end().await;
+    assert_eq!(ended["result"]["structuredContent"]["timedOut"], true, "{ended}");
+    let wait = Asking::call(&house, "org1", "wait_for_message", json!({ "seconds": 3 })).await;
+    assert_eq!(wait.done().await["structuredContent"]["timedOut"], true);
 }
