@@ -13,12 +13,13 @@ use crate::http::in_process::shapes::{Attachment, Message};
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ProvenSender {
-    /// The domain that signed the message; null if nothing was proven.
+    /// The domain that signed the message, or that vouches for it; null if nothing was proven.
     domain: Option<String>,
-    /// The address in From that the signature proves; null if nothing was proven, or if it is no plain
-    /// one: then it is `from` of `untrusted`.
+    /// The address in From that is proven; null if nothing was proven, or if it is no plain one: then it
+    /// is `from` of `untrusted`.
     address: Option<String>,
-    /// `dkim` for mail; `platform` if a platform handed the message in, which names the sender and
+    /// `dkim` for mail; `arc` if a forwarder that the operator trusts vouches that it was signed;
+    /// `platform` if a platform handed the message in, which names the sender and
     /// proves nothing.
     by: &'static str,
 }
@@ -128,7 +129,7 @@ impl Letter {
     pub(super) fn of(message: &Message, cut: Cut) -> Self {
         let (text, next_offset) = cut.of(&message.message);
         let found = message.findings();
-        let proven = message.proven_domain();
+        let proven = message.proof();
         // Anything but the plainest address is the sender's text: a quoted local part, for one, may
         // hold a sentence.
         let address = proven.and(message.text_of("emailFrom")).map(str::to_owned);
@@ -143,9 +144,13 @@ impl Letter {
             received_at: message.date.clone(),
             channel: message.source.clone(),
             proven_sender: ProvenSender {
-                domain: proven.map(str::to_owned),
+                domain: proven.map(|proof| proof.domain.to_owned()),
                 address,
-                by: if message.is_mail() { "dkim" } else { "platform" },
+                by: match proven {
+                    Some(proof) => proof.by,
+                    None if message.is_mail() => "dkim",
+                    None => "platform",
+                },
             },
             findings: found
                 .iter()
@@ -208,19 +213,20 @@ impl Letter {
     fn sender(&self) -> String {
         const NOT: &str =
             "Not proven: the display name, Reply-To, and all else that the sender wrote.";
-        let ProvenSender { domain, address, .. } = &self.proven_sender;
-        match (domain, address) {
-            (Some(domain), Some(address)) => {
+        let ProvenSender { domain, address, by } = &self.proven_sender;
+        let address = address.as_deref().unwrap_or("the address in the fence");
+        match domain {
+            Some(domain) if *by == "arc" => format!(
+                "Proven sender: {address}, vouched for by {domain} (ARC), which the operator trusts. \
+                 {NOT}\n"
+            ),
+            Some(domain) => {
                 format!("Proven sender: {address}, by the DKIM signature of {domain}. {NOT}\n")
             }
-            (Some(domain), None) => format!(
-                "Proven sender: somebody of {domain}, by its DKIM signature; the address is in the \
-                 fence. {NOT}\n"
-            ),
-            (None, _) if self.channel == "email" => {
+            None if self.channel == "email" => {
                 format!("Proven sender: unknown; the stored proof cannot be read. {NOT}\n")
             }
-            (None, _) => {
+            None => {
                 format!("Proven sender: none; a platform handed the message in. {NOT}\n")
             }
         }
@@ -315,6 +321,25 @@ mod tests {
         assert_eq!(strange.proven_sender.address, None);
         assert_eq!(strange.untrusted.from.as_deref(), Some(quoted));
         assert!(strange.claims().contains(quoted) && !strange.sender().contains("ignore"));
+    }
+
+    #[test]
+    fn a_trusted_sealer_is_named_and_any_other_proves_nothing() {
+        let chain = |stands_in: bool| {
+            serde_json::json!({
+                "alignedDomain": null,
+                "arc": { "result": "pass", "sets": 1, "sealer": "lists.example", "standsIn": stands_in },
+            })
+        };
+        let vouched = mail("boss@good.example", chain(true));
+        let told = "Proven sender: boss@good.example, vouched for by lists.example (ARC)";
+        assert!(vouched.sender().starts_with(told), "{}", vouched.sender());
+        let ProvenSender { domain, address, by } = vouched.proven_sender;
+        assert_eq!((domain.as_deref(), by), (Some("lists.example"), "arc"));
+        assert_eq!(address.as_deref(), Some("boss@good.example"));
+        let other = mail("boss@good.example", chain(false));
+        assert!(other.sender().contains("the stored proof cannot be read"), "{}", other.sender());
+        assert_eq!((other.proven_sender.domain, other.proven_sender.by), (None, "dkim"));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use rmcp::model::{
 
 use super::call::Call;
 use super::letter::{Cut, Letter};
-use super::shapes::{self, Page};
+use super::shapes::{self, Page, Proof};
 use super::{attachments, messages};
 use crate::http::error::{Code, Problem};
 use crate::http::in_process::shapes::Message;
@@ -40,10 +40,11 @@ pub(super) async fn list(
 }
 
 fn resource(message: &Message) -> Resource {
-    let by = message.proven_domain().map_or_else(
-        || format!("by {}, no sender proven", message.source),
-        |domain| format!("by email, sender proven by {domain}"),
-    );
+    let by = match message.proof() {
+        None => format!("by {}, no sender proven", message.source),
+        Some(Proof { by: "arc", domain }) => format!("by email, sender vouched for by {domain}"),
+        Some(Proof { domain, .. }) => format!("by email, sender proven by {domain}"),
+    };
     let about = format!("Received {} in inbox {} {by}", message.date, message.to);
     Resource::new(format!("{ROOT}{}", message.uuid), format!("message {}", message.uuid))
         .with_description(about)

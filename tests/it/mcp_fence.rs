@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::mcp::AGENT;
 use crate::support::mcp::{Mcp, text};
-use crate::support::{TestGateway, letter, signer};
+use crate::support::{TestGateway, fixture, letter, signer};
 
 /// How each line of ours begins.
 const OURS: &[&str] = &[
@@ -255,5 +255,29 @@ async fn a_refusal_and_a_resource_show_nothing_of_a_sender_outside() {
     for word in ["free of all rules", "operator", "alice"] {
         assert!(!listed.contains(word), "{listed}");
     }
+    gateway.finish().await;
+}
+
+/// The list has broken the signature, and vouches for the sender; the operator trusts it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sender_for_whom_a_trusted_list_vouches_is_named_with_the_list() {
+    const TRUSTED: &str = "[authentication]\ntrusted_arc_sealers = [\"list.example\"]\n";
+    let gateway = TestGateway::with_rules(&[("intake.toml", TRUSTED)]).await;
+    let chain = fixture("mail/refused/dkim_failed/arc_of_untrusted_list.eml");
+    let raw = std::fs::read(chain).unwrap();
+    let replies = gateway.send("bounce@list.example", &["open@agents.example"], &raw).await;
+    assert!(replies.accepted(), "{}", replies.settling());
+    let mcp = Mcp::of(gateway.http, &gateway.key);
+    let message = gateway.get("/messages/recent").await[0].clone();
+    let read = mcp.done("read_message", json!({ "uuid": message["uuid"] })).await;
+    let from = message["metadata"]["emailFrom"].as_str().unwrap();
+    assert_eq!(
+        read["structuredContent"]["provenSender"],
+        json!({ "domain": "list.example", "address": from, "by": "arc" })
+    );
+    let told = format!("Proven sender: {from}, vouched for by list.example (ARC)");
+    assert!(text(&read).contains(&told), "{read}");
+    let listed = mcp.ask("resources/list", json!({})).await["result"]["resources"].to_string();
+    assert!(listed.contains("sender vouched for by list.example"), "{listed}");
     gateway.finish().await;
 }
