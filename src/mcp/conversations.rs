@@ -11,7 +11,7 @@ use super::letter::Cut;
 pub(super) use super::messages::Letters;
 use super::messages::{self, MOST, USUAL};
 use super::shapes;
-use crate::http::error::{Code, Problem};
+use crate::http::error::Problem;
 use crate::http::in_process::Asked;
 use crate::http::in_process::shapes::{Room, Rooms};
 
@@ -165,12 +165,11 @@ pub(super) struct Marked {
 
 pub(super) async fn mark_read(call: Call, request: MarkRead) -> Result<Answer<Marked>, Problem> {
     let MarkRead { room, uuid } = request;
-    let body = json!({ "items": [{ "roomId": room, "uuid": uuid }], "markRead": true });
-    let marked: Value = call.api.ask(call.on("getThreads", None).sends(body)).await?;
-    let result = marked.pointer("/results/0").cloned().unwrap_or_default();
-    if result.get("success").and_then(Value::as_bool) != Some(true) {
-        let why = result.get("message").and_then(Value::as_str).unwrap_or_default();
-        return Err(Problem::new(Code::NotFound, why));
+    if messages::message(&call, &uuid).await?.room_id != room {
+        return Err(Problem::not_found("message in such a conversation"));
     }
+    let body = json!({ "items": [{ "roomId": room, "uuid": uuid }], "markRead": true });
+    // The thread is asked for alone, so it is marked even if it is too long to show.
+    let _threads: Value = call.api.ask(call.on("getThreads", None).sends(body)).await?;
     Answer::plain(Marked { room, uuid })
 }

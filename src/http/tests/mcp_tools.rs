@@ -9,8 +9,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use crate::domain::id::MessageId;
 use crate::domain::member::Role;
 use crate::domain::reason::Reason;
+use crate::domain::room::Room;
 use crate::domain::verdict::Verdict;
 use crate::http::tests::{House, PATIENCE, whole_router};
 
@@ -201,4 +203,24 @@ async fn every_tool_keeps_to_the_rules_of_the_operator() {
     assert_eq!(ended["result"]["structuredContent"]["timedOut"], true, "{ended}");
     let wait = Asking::call(&house, "org1", "wait_for_message", json!({ "seconds": 3 })).await;
     assert_eq!(wait.done().await["structuredContent"]["timedOut"], true);
+}
+
+#[tokio::test]
+async fn a_conversation_is_marked_however_long_it_is() {
+    let house = House::with("[limits]\nmax_page_bytes = 65536\n").await;
+    let long = format!("From: a\r\n\r\n{}", "x".repeat(70_000));
+    let (long, other) = (
+        house.receive("agent1", &long, 0).await,
+        house.receive("agent2", MAIL, 0).await,
+    );
+    let mark = async |room: &Room, uuid: &MessageId| {
+        let mark = json!({ "room": room.to_string(), "uuid": uuid.to_string() });
+        let (_, marked) = Asking::call(&house, "org1", "mark_read", mark).await.end().await;
+        marked["result"]["isError"] == false
+    };
+    assert!(!mark(&long.room, &other.message).await, "a message of another room");
+    assert!(mark(&long.room, &long.message).await);
+    let unread = house.get("org1", "/conversations?unread=true").await.json();
+    assert_eq!(unread["rooms"].as_array().unwrap().len(), 1, "{unread}");
+    assert_eq!(unread["rooms"][0]["roomId"], other.room.to_string());
 }
