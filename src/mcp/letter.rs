@@ -92,9 +92,9 @@ pub(super) struct Letter {
     /// The channel: email, sms, chat or call.
     channel: String,
     /// The sender, as far as it is proven.
-    proven_sender: ProvenSender,
+    pub(super) proven_sender: ProvenSender,
     /// Remarks of the scan; read them before the text.
-    findings: Vec<Finding>,
+    pub(super) findings: Vec<Finding>,
     /// The writer of the message: a person, or a kind of machine; null if unknown.
     origin: Option<String>,
     /// Whether an automatic answer may be sent (RFC 3834); null if unknown.
@@ -187,8 +187,7 @@ impl Letter {
             "Message {} of conversation {}, inbox {}, received {} by {}.\n",
             self.uuid, self.room_id, self.inbox, self.received_at, self.channel
         );
-        shown.push_str(&self.sender());
-        shown.push_str(&self.remarks());
+        shown.push_str(&self.known());
         if let Some(origin) = &self.origin {
             let answers = if self.may_auto_reply == Some(true) { "may" } else { "must not" };
             let _written =
@@ -207,6 +206,11 @@ impl Letter {
             );
         }
         shown
+    }
+
+    /// The proven sender and the findings, which stand before anything that the sender wrote.
+    pub(super) fn known(&self) -> String {
+        self.sender() + &self.remarks()
     }
 
     /// Names the proven sender.

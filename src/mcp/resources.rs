@@ -74,7 +74,7 @@ pub(super) async fn read(call: &Call, uri: &str) -> Result<ReadResourceResult, P
     let contents = match file.text() {
         Some(text) => {
             let (beginning, next) = WHOLE.of(&text);
-            let mut text = call.fence.legend();
+            let mut text = call.fence.legend() + &file.letter.known();
             text.push_str(&call.fence.around("the text of the file", &beginning));
             if let Some(next) = next {
                 let _written = writeln!(

@@ -174,6 +174,12 @@ async fn no_text_of_a_stranger_leaves_its_fence() {
             let got = mcp.call("get_attachment", get).await;
             if got["isError"] == false {
                 let (outside, _) = parted(text(&got));
+                let known = ["Proven sender: ", "Findings of the scan: "];
+                assert!(known.iter().all(|ours| outside.iter().any(|line| line.starts_with(ours))));
+                for field in ["provenSender", "findings"] {
+                    let of_message = &read["structuredContent"][field];
+                    assert_eq!(&got["structuredContent"][field], of_message, "{got}");
+                }
                 let name = file["name"].as_str().unwrap();
                 assert!(outside.iter().all(|line| !line.contains(name)), "{got}");
                 trusted(&got, &[message]);
