@@ -64,16 +64,23 @@ pub(super) async fn wait(mut call: Call, request: Wait) -> Result<Answer<Came>, 
         Some(_) => return Err(Problem::invalid("after must be that of an earlier answer")),
         None => now(),
     };
-    let (mut messages, mut is_over) = (Vec::new(), false);
+    let (mut messages, mut is_first, mut is_over) = (Vec::new(), true, false);
     while messages.is_empty() && !is_over {
         // The caller may have lost rights since the turn before.
         call.api.authenticate_again().await.map_err(refused)?;
         let found = tokio::select! {
-            found = follow(&call, request.inbox, &place, until) => found?,
-            () = report(&call, seconds, until) => None,
-            () = call.http.shutdown.soft() => None,
+            found = follow(&call, request.inbox, &place, until) => found,
+            () = report(&call, seconds, until) => Ok(None),
+            () = call.http.shutdown.soft() => Ok(None),
         };
-        let Some(events) = found else { break };
+        let events = match found {
+            Ok(Some(events)) => events,
+            Ok(None) => break,
+            // Another reader has taken the place, which is free between two turns.
+            Err(problem) if problem.code == Code::RateLimited && !is_first => break,
+            Err(problem) => return Err(problem),
+        };
+        is_first = false;
         is_over = !events.more && Instant::now() >= until;
         place = events.next.unwrap_or(place);
         call.api.authenticate_again().await.map_err(refused)?;

@@ -9,10 +9,12 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use crate::domain::account::AccountType;
 use crate::domain::id::MessageId;
 use crate::domain::member::Role;
 use crate::domain::reason::Reason;
 use crate::domain::room::Room;
+use crate::domain::scope::Scope;
 use crate::domain::verdict::Verdict;
 use crate::http::tests::{House, PATIENCE, whole_router};
 
@@ -223,4 +225,37 @@ async fn a_conversation_is_marked_however_long_it_is() {
     let unread = house.get("org1", "/conversations?unread=true").await.json();
     assert_eq!(unread["rooms"].as_array().unwrap().len(), 1, "{unread}");
     assert_eq!(unread["rooms"][0]["roomId"], other.room.to_string());
+}
+
+#[tokio::test]
+async fn a_wait_that_loses_its_place_between_two_turns_has_timed_out() {
+    let house = House::with(&format!("{SHORT}[events]\nmax_waiting_per_key = 1\n")).await;
+    let caller = house.http.use_cases.access.caller(Some(house.token("agent1"))).await.unwrap();
+    let (key, agent) = (caller.key.id, house.id("agent1"));
+    let scope = Scope::subtree(agent, AccountType::Agent);
+    let long = json!({ "seconds": 300 });
+    let mut waiting = Asking::call(&house, "agent1", "wait_for_message", long).await;
+    waiting.until("waiting for a message").await;
+    let events = house.http.use_cases.events.clone();
+    while events.wait_count() == 0 {
+        tokio::task::yield_now().await;
+    }
+    // Takes the place as soon as a turn ends, and keeps it.
+    let taking = std::thread::spawn(move || {
+        loop {
+            if let Ok(place) = events.wait(key, agent, &scope) {
+                return place;
+            }
+            std::thread::yield_now();
+        }
+    });
+    let came = waiting.done().await["structuredContent"].clone();
+    assert_eq!((&came["messages"], &came["timedOut"]), (&json!([]), &json!(true)), "{came}");
+    drop(taking.join().unwrap());
+    // Without a place at its beginning a wait fails.
+    let taken = house.http.use_cases.events.wait(key, agent, &Scope::subtree(agent, AccountType::Agent));
+    let wait = Asking::call(&house, "agent1", "wait_for_message", json!({ "seconds": 1 })).await;
+    let (_, refused) = wait.end().await;
+    assert_eq!(refused["result"]["isError"], true, "{refused}");
+    drop(taken);
 }
