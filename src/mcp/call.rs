@@ -1,6 +1,7 @@
 //! A call of a tool: the caller's requests of the API, the bounds of arguments, and the result.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rmcp::model::{
     CallToolResult, ContentBlock, JsonObject, ProgressNotificationParam, ProgressToken,
@@ -77,9 +78,9 @@ pub(super) struct Progress {
 
 impl Progress {
     /// Tells the client. It may be gone: then the call is cancelled elsewhere.
-    pub(super) async fn tell(&self, done: u32, total: u32, words: &str) {
-        let told = ProgressNotificationParam::new(self.token.clone(), f64::from(done))
-            .with_total(f64::from(total))
+    pub(super) async fn tell(&self, done: Duration, total: Duration, words: &str) {
+        let told = ProgressNotificationParam::new(self.token.clone(), done.as_secs_f64().round())
+            .with_total(total.as_secs_f64())
             .with_message(words);
         let _gone = self.peer.notify_progress(told).await;
     }

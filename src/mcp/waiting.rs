@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::time::{Instant, interval, sleep_until};
+use tokio::pin;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use super::call::{Answer, Call, within};
+use super::call::{Answer, Call, Progress, within};
 use super::entrance::refused;
 use super::letter::{Cut, Letter};
 use super::messages;
@@ -57,7 +58,11 @@ pub(super) struct Came {
 
 pub(super) async fn wait(mut call: Call, request: Wait) -> Result<Answer<Came>, Problem> {
     let seconds = within("seconds", request.seconds, USUAL, LONGEST)?;
-    let until = Instant::now() + longest(&call).min(Duration::from_secs(seconds.into()));
+    let began = Instant::now();
+    let until = began + longest(&call).min(Duration::from_secs(seconds.into()));
+    // One for all turns, so that its numbers only grow.
+    let report = report(call.progress.as_ref(), began, until);
+    pin!(report);
     let now = || call.http.mint.clock().now().to_string();
     let mut place = match request.after {
         Some(place) if is_place(&place) => place,
@@ -70,7 +75,7 @@ pub(super) async fn wait(mut call: Call, request: Wait) -> Result<Answer<Came>, 
         call.api.authenticate_again().await.map_err(refused)?;
         let found = tokio::select! {
             found = follow(&call, request.inbox, &place, until) => found,
-            () = report(&call, seconds, until) => Ok(None),
+            () = &mut report => Ok(None),
             () = call.http.shutdown.soft() => Ok(None),
         };
         let events = match found {
@@ -137,13 +142,13 @@ async fn follow(
 }
 
 /// Reports progress for as long as it is polled.
-async fn report(call: &Call, seconds: u32, until: Instant) {
-    let Some(progress) = &call.progress else { return std::future::pending().await };
+async fn report(progress: Option<&Progress>, began: Instant, until: Instant) {
+    let Some(progress) = progress else { return std::future::pending().await };
     let mut ticks = interval(REPORTS);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let left = until.saturating_duration_since(Instant::now()).as_secs();
-        let waited = seconds.saturating_sub(u32::try_from(left).unwrap_or(seconds));
-        progress.tell(waited, seconds, "waiting for a message").await;
+        let (waited, whole) = (began.elapsed(), until.duration_since(began));
+        progress.tell(waited, whole, "waiting for a message").await;
     }
 }

@@ -105,8 +105,12 @@ async fn a_wait_has_the_rights_that_its_key_has_now() {
     house.call("org1", "PUT", "/member", Some(&only)).await.success(201);
     house.receive("agent2", MAIL, 0).await;
     // Later turns do not show it either.
-    let came = waiting.done().await["structuredContent"].clone();
-    assert_eq!((&came["messages"], &came["timedOut"]), (&json!([]), &json!(true)), "{came}");
+    let (told, answer) = waiting.end().await;
+    let came = &answer["result"]["structuredContent"];
+    assert_eq!((&came["messages"], &came["timedOut"]), (&json!([]), &json!(true)), "{answer}");
+    // No turn begins the report of the progress again.
+    let told: Vec<_> = told.iter().map(|one| &one["params"]["progress"]).collect();
+    assert_eq!(told, [&json!(0.0)], "{told:?}");
     let wait = json!({ "seconds": 3, "after": came["after"] });
     let waiting = Asking::call(&house, "few", "wait_for_message", wait).await;
     house.receive("agent1", MAIL, 0).await;
