@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
@@ -17,7 +17,6 @@ use axum::routing::post;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::de::IgnoredAny;
-use tokio::time::timeout;
 
 use super::call::Held;
 use super::server::Server;
@@ -29,6 +28,7 @@ use crate::http::in_process::InProcess;
 use crate::http::passage::auth::{RatedClient, Unauthenticated, within_rates};
 use crate::http::passage::observe::Trace;
 use crate::http::remote::Peer;
+use crate::http::request::body;
 
 /// Where the server is.
 pub(super) const ROUTE: &str = "/mcp";
@@ -114,7 +114,7 @@ async fn enter(
     let key = key.unwrap_or_default();
     let credential = Credential::Key(key.clone());
     let mut api = InProcess::new(Arc::clone(http), caller, credential, from, &trace);
-    let body = read(http, body).await?;
+    let body = read(http, &parts.headers, body).await?;
     // The body may have come slowly, and the key may have ended meanwhile.
     api.authenticate_again().await.map_err(refused)?;
     // The SDK has no use for the key.
@@ -175,16 +175,10 @@ fn unknown(is_sent: bool) -> Problem {
     Problem::new(Code::Unauthorized, detail)
 }
 
-/// Reads a body within the time and the size of those of the API.
-async fn read(http: &Http, body: Body) -> Result<Body, Problem> {
-    let limits = &http.rules.limits;
-    let most = limits.max_body_bytes;
-    let text = timeout(limits.body(), to_bytes(body, most)).await.map_err(|_| {
-        Problem::new(Code::RequestTimeout, "the body did not come in time: send it again")
-    })?;
-    let text = text.map_err(|_| {
-        Problem::new(Code::PayloadTooLarge, format!("a request has at most {most} bytes here"))
-    })?;
+/// Reads a body within the time and the size of those of the API. The SDK answers what is no JSON by
+/// 415.
+async fn read(http: &Http, headers: &HeaderMap, body: Body) -> Result<Body, Problem> {
+    let text = body::read_plain(http, headers, body).await?;
     if serde_json::from_slice::<IgnoredAny>(&text).is_err() {
         return Err(Problem::invalid("the body is not JSON: send one message of JSON-RPC"));
     }

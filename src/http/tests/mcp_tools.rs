@@ -263,3 +263,25 @@ async fn a_wait_that_loses_its_place_between_two_turns_has_timed_out() {
     assert_eq!(refused["result"]["isError"], true, "{refused}");
     drop(taken);
 }
+
+#[tokio::test]
+async fn a_body_is_read_as_one_of_the_api() {
+    let house = House::with("[limits]\nmax_body_bytes = 1024\nmax_drained_bytes = 1024\n").await;
+    let ask = async |framing: &str, body: &str| {
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nHost: h\r\nConnection: close\r\nAuthorization: Bearer {}\r\n\
+             Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
+             {framing}\r\n\r\n{body}",
+            house.token("agent1")
+        );
+        house.exchange(head.as_bytes()).await
+    };
+    let large = "x".repeat(2000);
+    let drained = ask("Content-Length: 2000", &large).await;
+    drained.problem(413, "payload_too_large", "more than 1024 bytes");
+    let cut = ask("Transfer-Encoding: chunked", "1\r\n{\r\nno size\r\n").await;
+    cut.problem(400, "invalid_request", "ended before it was complete");
+    // A client that waits for 100 (Continue) is told before it sends anything.
+    let waiting = ask("Content-Length: 2000\r\nExpect: 100-continue", "").await;
+    waiting.problem(413, "payload_too_large", "more than 1024 bytes");
+}
