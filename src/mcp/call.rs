@@ -10,6 +10,7 @@ use rmcp::{Peer, RoleServer};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::fence::Fence;
 use crate::domain::account::AccountType;
@@ -26,6 +27,8 @@ pub(super) struct Call {
     pub(super) changes: bool,
     pub(super) fence: Fence,
     pub(super) held: Held,
+    /// When the connection is dropped at the latest.
+    pub(super) end: Option<Instant>,
     pub(super) progress: Option<Progress>,
 }
 

@@ -17,6 +17,7 @@ use axum::routing::post;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::de::IgnoredAny;
+use tokio::time::Instant;
 
 use super::call::Held;
 use super::server::Server;
@@ -27,7 +28,7 @@ use crate::http::error::{Code, Problem};
 use crate::http::in_process::InProcess;
 use crate::http::passage::auth::{RatedClient, Unauthenticated, within_rates};
 use crate::http::passage::observe::Trace;
-use crate::http::remote::Peer;
+use crate::http::remote::{ConnectionEnd, Peer};
 use crate::http::request::body;
 
 /// Where the server is.
@@ -54,6 +55,8 @@ pub(super) struct Visitor {
     pub(super) api: InProcess,
     pub(super) trace: Trace,
     pub(super) held: Held,
+    /// When the connection is dropped at the latest.
+    pub(super) end: Option<Instant>,
     key: String,
     from: IpAddr,
 }
@@ -120,7 +123,8 @@ async fn enter(
     // The SDK has no use for the key.
     parts.headers.remove(AUTHORIZATION);
     let held = Held::default();
-    parts.extensions.insert(Visitor { api, trace, held: held.clone(), key, from });
+    let end = parts.extensions.get::<ConnectionEnd>().map(|end| end.0);
+    parts.extensions.insert(Visitor { api, trace, held: held.clone(), end, key, from });
     let answer = answering.handle(Request::from_parts(parts, body)).await.map(Body::new);
     // An answer that hands over a file is no stream: nothing else of its call tells of progress.
     match held.take() {

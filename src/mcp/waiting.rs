@@ -59,7 +59,7 @@ pub(super) struct Came {
 pub(super) async fn wait(mut call: Call, request: Wait) -> Result<Answer<Came>, Problem> {
     let seconds = within("seconds", request.seconds, USUAL, LONGEST)?;
     let began = Instant::now();
-    let until = began + longest(&call).min(Duration::from_secs(seconds.into()));
+    let until = began + longest(&call, began).min(Duration::from_secs(seconds.into()));
     // One for all turns, so that its numbers only grow.
     let report = report(call.progress.as_ref(), began, until);
     pin!(report);
@@ -107,12 +107,14 @@ pub(super) async fn wait(mut call: Call, request: Wait) -> Result<Answer<Came>, 
     Ok(Answer::of(text, Came { messages, after: place, timed_out }))
 }
 
-/// The longest wait. An answer that is not a stream must come within `limits.request_seconds`, of
-/// which some are left to read the messages.
-fn longest(call: &Call) -> Duration {
-    match call.progress {
-        Some(_) => Duration::MAX,
-        None => Duration::from_secs(TURN).min(call.http.rules.limits.request() * 9 / 10),
+/// The longest wait from `began` on. A stream must end before its connection, any other answer must
+/// begin within `limits.request_seconds`; of these some are left to read the messages and to send them.
+fn longest(call: &Call, began: Instant) -> Duration {
+    let request = call.http.rules.limits.request();
+    match (&call.progress, call.end) {
+        (None, _) => Duration::from_secs(TURN).min(request * 9 / 10),
+        (Some(_), Some(end)) => end.saturating_duration_since(began).saturating_sub(request / 10),
+        (Some(_), None) => Duration::MAX,
     }
 }
 
@@ -133,8 +135,9 @@ async fn follow(
     let most = TURN.min(call.http.rules.events.max_wait_seconds);
     let seconds = left.as_secs().saturating_add(1).min(most);
     let name = if wire::uuid(place).is_some() { "after" } else { "since" };
-    let asked = call.on("listEvents", inbox).with("type", "incoming").with("limit", call.rows(None, MOST, MOST)?);
-    let asked = asked.with(name, place).with("wait", seconds);
+    let asked = call.on("listEvents", inbox).with("type", "incoming");
+    let asked = asked.with("limit", call.rows(None, MOST, MOST)?).with(name, place);
+    let asked = asked.with("wait", seconds);
     tokio::select! {
         found = call.api.ask::<Events>(asked) => found.map(Some),
         () = sleep_until(until) => Ok(None),

@@ -285,3 +285,10 @@ async fn a_body_is_read_as_one_of_the_api() {
     let waiting = ask("Content-Length: 2000\r\nExpect: 100-continue", "").await;
     waiting.problem(413, "payload_too_large", "more than 1024 bytes");
 }
+
+#[tokio::test]
+async fn a_wait_is_answered_before_its_connection_ends() {
+    let house = House::with(&format!("{SHORT}[connections]\nconnection_seconds = 1\n")).await;
+    let wait = Asking::call(&house, "agent1", "wait_for_message", json!({ "seconds": 300 })).await;
+    assert_eq!(wait.done().await["structuredContent"]["timedOut"], true);
+}
