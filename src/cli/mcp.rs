@@ -173,7 +173,9 @@ mod tests {
         for wrong in ["", "a.example", "ftp://a.example", "mailto:a@b.example"] {
             assert!(endpoint(wrong).is_err(), "{wrong}");
         }
-        for secret in ["gp_x@a.example", "u:gp_x@a.example", "a.example/?token=gp_x", "a.example#gp_x"] {
+        for secret in
+            ["gp_x@a.example", "u:gp_x@a.example", "a.example/?token=gp_x", "a.example#gp_x"]
+        {
             let wrong = endpoint(&format!("https://{secret}")).unwrap_err().to_string();
             assert!(wrong.contains("--key-file") && !wrong.contains("gp_x"), "{wrong}");
         }

@@ -249,7 +249,8 @@ impl Letter {
     }
 
     fn claims(&self) -> String {
-        let Untrusted { display_name, from, number, subject, reply_to, to, cc, .. } = &self.untrusted;
+        let Untrusted { display_name, from, number, subject, reply_to, to, cc, .. } =
+            &self.untrusted;
         let mut lines = vec![format!("display name: {display_name}")];
         lines.extend(from.as_ref().map(|from| format!("from: {from}")));
         lines.extend(number.as_ref().map(|number| format!("number: {number}")));

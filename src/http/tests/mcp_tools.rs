@@ -140,11 +140,13 @@ async fn the_type_of_a_file_is_the_senders_word_unless_it_is_a_usual_one() {
 #[tokio::test]
 async fn a_file_holds_a_place_until_its_client_has_taken_it() {
     let house = House::with("[limits]\nmax_downloads = 1\n").await;
-    let raw = format!("From: a\r\nContent-Type: text/csv; name=a.png\r\n\r\n{}", "x".repeat(300_000));
+    let raw =
+        format!("From: a\r\nContent-Type: text/csv; name=a.png\r\n\r\n{}", "x".repeat(300_000));
     let uuid = house.receive("agent1", &raw, 0).await.message.to_string();
     let uri = format!("gatepost://messages/{uuid}/parts/0");
     let get = json!({ "uuid": uuid, "part": 0, "length": 50_000 });
-    let (get, read) = (json!({ "name": "get_attachment", "arguments": get }), json!({ "uri": uri }));
+    let (get, read) =
+        (json!({ "name": "get_attachment", "arguments": get }), json!({ "uri": uri }));
     let router = TowerToHyperService::new(whole_router(&house.http));
     let free = || house.http.downloads.places.available_permits();
     for (method, parameters) in [("tools/call", get), ("resources/read", read)] {
@@ -200,8 +202,7 @@ async fn every_tool_keeps_to_the_rules_of_the_operator() {
     ] {
         Asking::call(&house, "org1", name, arguments).await.done().await;
     }
-    let (_, listed) =
-        Asking::of(&house, "org1", "resources/list", json!({})).await.end().await;
+    let (_, listed) = Asking::of(&house, "org1", "resources/list", json!({})).await.end().await;
     assert_eq!(listed["result"]["resources"].as_array().unwrap().len(), 1, "{listed}");
     // A wait ends in time for its answer, as a stream and without one.
     let wait = json!({ "name": "wait_for_message", "arguments": { "seconds": 25 } });
@@ -215,10 +216,8 @@ async fn every_tool_keeps_to_the_rules_of_the_operator() {
 async fn a_conversation_is_marked_however_long_it_is() {
     let house = House::with("[limits]\nmax_page_bytes = 65536\n").await;
     let long = format!("From: a\r\n\r\n{}", "x".repeat(70_000));
-    let (long, other) = (
-        house.receive("agent1", &long, 0).await,
-        house.receive("agent2", MAIL, 0).await,
-    );
+    let (long, other) =
+        (house.receive("agent1", &long, 0).await, house.receive("agent2", MAIL, 0).await);
     let mark = async |room: &Room, uuid: &MessageId| {
         let mark = json!({ "room": room.to_string(), "uuid": uuid.to_string() });
         let (_, marked) = Asking::call(&house, "org1", "mark_read", mark).await.end().await;
@@ -257,7 +256,8 @@ async fn a_wait_that_loses_its_place_between_two_turns_has_timed_out() {
     assert_eq!((&came["messages"], &came["timedOut"]), (&json!([]), &json!(true)), "{came}");
     drop(taking.join().unwrap());
     // Without a place at its beginning a wait fails.
-    let taken = house.http.use_cases.events.wait(key, agent, &Scope::subtree(agent, AccountType::Agent));
+    let taken =
+        house.http.use_cases.events.wait(key, agent, &Scope::subtree(agent, AccountType::Agent));
     let wait = Asking::call(&house, "agent1", "wait_for_message", json!({ "seconds": 1 })).await;
     let (_, refused) = wait.end().await;
     assert_eq!(refused["result"]["isError"], true, "{refused}");
