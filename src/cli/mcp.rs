@@ -41,8 +41,9 @@ const PARSE_ERROR: i64 = -32_700;
 )]
 pub(super) struct Mcp {
     /// The server, like https://mail.example.com
-    #[arg(long, env = "GATEPOST_MCP_URL", value_name = "URL", value_parser = endpoint)]
-    url: Url,
+    // Read by `endpoint`: errors of a parser of clap repeat the value.
+    #[arg(long, env = "GATEPOST_MCP_URL", value_name = "URL", hide_env_values = true)]
+    url: String,
     /// An API key; better by its variable
     #[arg(long, env = "GATEPOST_MCP_KEY", value_name = "KEY", hide_env_values = true)]
     key: Option<ApiKey>,
@@ -67,24 +68,36 @@ impl From<&str> for ApiKey {
     }
 }
 
+/// The words do not repeat the URL: it may hold a key.
 #[derive(Debug, thiserror::Error)]
-#[error("expected a URL that begins with https:// or http://, like https://mail.example.com")]
-struct NotWebUrl;
+enum WrongUrl {
+    #[error("--url must begin with https:// or http://, like https://mail.example.com")]
+    NotWeb,
+    #[error(
+        "--url must have no name, password, ? or #: a key has its place in GATEPOST_MCP_KEY, or in \
+         the file of --key-file"
+    )]
+    NotBare,
+}
 
-/// The URL of the MCP server, below the one that names the gateway.
-fn endpoint(text: &str) -> Result<Url, NotWebUrl> {
+/// The URL of the MCP server, below the one that names the gateway. Errors of requests show it.
+fn endpoint(text: &str) -> Result<Url, WrongUrl> {
     let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "https" | "http"));
-    let mut url = url.ok_or(NotWebUrl)?;
+    let mut url = url.ok_or(WrongUrl::NotWeb)?;
+    let is_named = !url.username().is_empty() || url.password().is_some();
+    if is_named || url.query().is_some() || url.fragment().is_some() {
+        return Err(WrongUrl::NotBare);
+    }
     if !url.path().trim_end_matches('/').ends_with("/mcp") {
         // Only a URL without a host has no segments.
-        url.path_segments_mut().map_err(|()| NotWebUrl)?.pop_if_empty().push("mcp");
+        url.path_segments_mut().map_err(|()| WrongUrl::NotWeb)?.pop_if_empty().push("mcp");
     }
     Ok(url)
 }
 
 impl Mcp {
     pub(super) async fn run(self) -> Result<ExitCode, Failure> {
-        let relay = Arc::new(Relay::new(self.url.clone(), &self.key()?.0)?);
+        let relay = Arc::new(Relay::new(endpoint(&self.url)?, &self.key()?.0)?);
         carry(&relay, BufReader::new(tokio::io::stdin())).await?;
         Ok(ExitCode::SUCCESS)
     }
@@ -159,6 +172,12 @@ mod tests {
         }
         for wrong in ["", "a.example", "ftp://a.example", "mailto:a@b.example"] {
             assert!(endpoint(wrong).is_err(), "{wrong}");
+        }
+        for secret in
+            ["gp_x@a.example", "u:gp_x@a.example", "a.example/?token=gp_x", "a.example#gp_x"]
+        {
+            let wrong = endpoint(&format!("https://{secret}")).unwrap_err().to_string();
+            assert!(wrong.contains("--key-file") && !wrong.contains("gp_x"), "{wrong}");
         }
         assert_eq!(format!("{:?}", ApiKey::from("gp_secret")), "ApiKey(…)");
     }

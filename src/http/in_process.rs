@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
-use axum::http::header::{CONTENT_TYPE, HeaderValue};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use axum::http::{Request, Uri};
 use axum::response::Response;
 use serde::de::DeserializeOwned;
@@ -42,14 +42,23 @@ pub(crate) struct InProcess {
     credential: Credential,
 }
 
-/// A place among the downloads, for a page that shows texts of messages: it is held in memory as
-/// answers of the API and as a page, and a browser may be slow to take it.
+/// A place among the downloads, for a page that shows texts of messages, or a tool that hands over a
+/// file: it is held in memory as an answer of the API and once more, and a client may be slow to take
+/// it.
 pub(crate) struct PagePlace(DownloadPlace);
 
 impl PagePlace {
     /// The page, which holds the place until it is sent.
     pub(crate) fn answer(self, text: String) -> Response {
         file::large("text/html; charset=utf-8", text, self.0)
+    }
+
+    /// Makes an answer, which is in memory whole, hold the place until it is sent.
+    pub(crate) async fn hold(self, answer: Response) -> Result<Response, Problem> {
+        let (mut parts, body) = answer.into_parts();
+        let bytes = to_bytes(body, usize::MAX).await.map_err(Problem::internal)?;
+        parts.headers.insert(CONTENT_LENGTH, bytes.len().into());
+        Ok(Response::from_parts(parts, file::held(bytes, self.0)))
     }
 }
 

@@ -1,9 +1,11 @@
-//! The client of a request: the peer of its connection, or the client named by a trusted proxy.
+//! The client of a request: the peer of its connection, or the client named by a trusted proxy; and the
+//! end of the connection.
 
 use std::net::IpAddr;
 
 use axum::http::{HeaderMap, HeaderName};
 use ipnet::IpNet;
+use tokio::time::Instant;
 
 /// Each proxy appends the address it received the request from.
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -14,6 +16,10 @@ const MOST_PROXIES: usize = 16;
 /// The peer of a request's connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub(crate) IpAddr);
+
+/// When a request's connection is dropped at the latest, for requests that wait longer than others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ConnectionEnd(pub(crate) Instant);
 
 /// Networks of trusted proxies.
 #[derive(Clone, Debug, Default)]

@@ -1,6 +1,7 @@
 //! A call of a tool: the caller's requests of the API, the bounds of arguments, and the result.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rmcp::model::{
     CallToolResult, ContentBlock, JsonObject, ProgressNotificationParam, ProgressToken,
@@ -9,12 +10,13 @@ use rmcp::{Peer, RoleServer};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::fence::Fence;
 use crate::domain::account::AccountType;
 use crate::http::Http;
 use crate::http::error::Problem;
-use crate::http::in_process::{Asked, InProcess};
+use crate::http::in_process::{Asked, InProcess, PagePlace};
 
 /// An authenticated call.
 pub(super) struct Call {
@@ -24,6 +26,9 @@ pub(super) struct Call {
     /// Whether the operator lets tools change anything.
     pub(super) changes: bool,
     pub(super) fence: Fence,
+    pub(super) held: Held,
+    /// When the connection is dropped at the latest.
+    pub(super) end: Option<Instant>,
     pub(super) progress: Option<Progress>,
 }
 
@@ -38,12 +43,33 @@ impl Call {
         Asked::of(operation).on(inbox.unwrap_or_else(|| self.home()))
     }
 
+    /// How many rows a page may have: a number between 1 and `most`, or `usual`. The operator may
+    /// have lowered the most.
+    pub(super) fn rows(&self, sent: Option<u32>, usual: u32, most: u32) -> Result<u32, Problem> {
+        let rows = within("limit", sent, usual, most)?;
+        Ok(rows.min(self.http.rules.limits.max_page))
+    }
+
     /// The inbox of a tool that acts on one: without a name, that of the key.
     pub(super) fn one_inbox(&self, named: Option<i64>) -> Result<i64, Problem> {
         let own = || (self.api.caller.account.kind == AccountType::Agent).then(|| self.home());
         named.or_else(own).ok_or_else(|| {
             Problem::invalid("this key reaches several inboxes: send inbox, from list_inboxes")
         })
+    }
+}
+
+/// The place among the downloads that the answer to a request holds, if it hands over a file.
+#[derive(Clone, Default)]
+pub(super) struct Held(Arc<Mutex<Option<PagePlace>>>);
+
+impl Held {
+    pub(super) fn put(&self, place: PagePlace) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
+    }
+
+    pub(super) fn take(&self) -> Option<PagePlace> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -55,9 +81,9 @@ pub(super) struct Progress {
 
 impl Progress {
     /// Tells the client. It may be gone: then the call is cancelled elsewhere.
-    pub(super) async fn tell(&self, done: u32, total: u32, words: &str) {
-        let told = ProgressNotificationParam::new(self.token.clone(), f64::from(done))
-            .with_total(f64::from(total))
+    pub(super) async fn tell(&self, done: Duration, total: Duration, words: &str) {
+        let told = ProgressNotificationParam::new(self.token.clone(), done.as_secs_f64().round())
+            .with_total(total.as_secs_f64())
             .with_message(words);
         let _gone = self.peer.notify_progress(told).await;
     }

@@ -6,12 +6,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::call::{Answer, Call, within};
+use super::call::{Answer, Call};
 use super::letter::Cut;
 pub(super) use super::messages::Letters;
 use super::messages::{self, MOST, USUAL};
 use super::shapes;
-use crate::http::error::{Code, Problem};
+use crate::http::error::Problem;
 use crate::http::in_process::Asked;
 use crate::http::in_process::shapes::{Room, Rooms};
 
@@ -77,7 +77,7 @@ struct Contact {
 }
 
 pub(super) async fn list(call: Call, request: List) -> Result<Answer<Conversations>, Problem> {
-    let limit = within("limit", request.limit, USUAL, MOST)?;
+    let limit = call.rows(request.limit, USUAL, MOST)?;
     let junk = request.junk.unwrap_or(false);
     let operation = if junk { "listJunkRooms" } else { "listRooms" };
     let asked = call.on(operation, request.inbox).with("pageSize", limit);
@@ -138,7 +138,7 @@ pub(super) struct Read {
 }
 
 pub(super) async fn read(call: Call, request: Read) -> Result<Answer<Letters>, Problem> {
-    let limit = within("limit", request.limit, USUAL, MOST)?;
+    let limit = call.rows(request.limit, USUAL, MOST)?;
     let asked = Asked::of("listRoomMessages").on(call.home()).at(request.room);
     let asked = asked.with("limit", limit).with("before", request.before.unwrap_or_default());
     let page = shapes::page(&call.api, asked).await?;
@@ -165,12 +165,11 @@ pub(super) struct Marked {
 
 pub(super) async fn mark_read(call: Call, request: MarkRead) -> Result<Answer<Marked>, Problem> {
     let MarkRead { room, uuid } = request;
-    let body = json!({ "items": [{ "roomId": room, "uuid": uuid }], "markRead": true });
-    let marked: Value = call.api.ask(call.on("getThreads", None).sends(body)).await?;
-    let result = marked.pointer("/results/0").cloned().unwrap_or_default();
-    if result.get("success").and_then(Value::as_bool) != Some(true) {
-        let why = result.get("message").and_then(Value::as_str).unwrap_or_default();
-        return Err(Problem::new(Code::NotFound, why));
+    if messages::message(&call, &uuid).await?.room_id != room {
+        return Err(Problem::not_found("message in such a conversation"));
     }
+    let body = json!({ "items": [{ "roomId": room, "uuid": uuid }], "markRead": true });
+    // The thread is asked for alone, so it is marked even if it is too long to show.
+    let _threads: Value = call.api.ask(call.on("getThreads", None).sends(body)).await?;
     Answer::plain(Marked { room, uuid })
 }

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
@@ -17,8 +17,9 @@ use axum::routing::post;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::de::IgnoredAny;
-use tokio::time::timeout;
+use tokio::time::Instant;
 
+use super::call::Held;
 use super::server::Server;
 use crate::app::access::need::Effect;
 use crate::app::access::{Credential, Denied, token};
@@ -27,7 +28,8 @@ use crate::http::error::{Code, Problem};
 use crate::http::in_process::InProcess;
 use crate::http::passage::auth::{RatedClient, Unauthenticated, within_rates};
 use crate::http::passage::observe::Trace;
-use crate::http::remote::Peer;
+use crate::http::remote::{ConnectionEnd, Peer};
+use crate::http::request::body;
 
 /// Where the server is.
 pub(super) const ROUTE: &str = "/mcp";
@@ -52,6 +54,9 @@ struct Entrance {
 pub(super) struct Visitor {
     pub(super) api: InProcess,
     pub(super) trace: Trace,
+    pub(super) held: Held,
+    /// When the connection is dropped at the latest.
+    pub(super) end: Option<Instant>,
     key: String,
     from: IpAddr,
 }
@@ -106,20 +111,26 @@ async fn enter(
     let look_up = http.use_cases.access.caller(key.as_deref());
     let found = within_rates(http, client, look_up).await;
     let caller = found.map_err(|error| match error {
-        Unauthenticated::Denied(Denied::NoKey) => unknown(key.as_deref()),
+        Unauthenticated::Denied(Denied::NoKey) => unknown(key.is_some()),
         error => error.into(),
     })?;
     let key = key.unwrap_or_default();
     let credential = Credential::Key(key.clone());
     let mut api = InProcess::new(Arc::clone(http), caller, credential, from, &trace);
-    let body = read(http, body).await?;
+    let body = read(http, &parts.headers, body).await?;
     // The body may have come slowly, and the key may have ended meanwhile.
-    api.authenticate_again().await.map_err(|denied| refused(denied, &key))?;
+    api.authenticate_again().await.map_err(refused)?;
     // The SDK has no use for the key.
     parts.headers.remove(AUTHORIZATION);
-    parts.extensions.insert(Visitor { api, trace, key, from });
-    let answer = answering.handle(Request::from_parts(parts, body)).await;
-    Ok(answer.map(Body::new))
+    let held = Held::default();
+    let end = parts.extensions.get::<ConnectionEnd>().map(|end| end.0);
+    parts.extensions.insert(Visitor { api, trace, held: held.clone(), end, key, from });
+    let answer = answering.handle(Request::from_parts(parts, body)).await.map(Body::new);
+    // An answer that hands over a file is no stream: nothing else of its call tells of progress.
+    match held.take() {
+        Some(place) => place.hold(answer).await,
+        None => Ok(answer),
+    }
 }
 
 fn rated<'c>(key: Option<&str>, from: IpAddr, effect: Effect, trace: &'c Trace) -> RatedClient<'c> {
@@ -147,18 +158,19 @@ fn bearer(headers: &HeaderMap) -> Option<String> {
     is_one.then(|| key.trim().to_owned())
 }
 
-fn refused(denied: Denied, key: &str) -> Problem {
+/// A key that has ended, or lost a right, since its request began.
+pub(super) fn refused(denied: Denied) -> Problem {
     match denied {
-        Denied::NoKey => unknown(Some(key)),
+        Denied::NoKey => unknown(true),
         denied => denied.into(),
     }
 }
 
 /// 401, for every key that opens nothing.
-fn unknown(key: Option<&str>) -> Problem {
-    let detail = match key {
-        Some(_) => Denied::NoKey.to_string() + ": send a valid one as Authorization: Bearer",
-        None => {
+fn unknown(is_sent: bool) -> Problem {
+    let detail = match is_sent {
+        true => Denied::NoKey.to_string() + ": send a valid one as Authorization: Bearer",
+        false => {
             "there is no key in this request: send one as Authorization: Bearer, and once; a key in \
              the URL opens nothing here"
                 .to_owned()
@@ -167,16 +179,10 @@ fn unknown(key: Option<&str>) -> Problem {
     Problem::new(Code::Unauthorized, detail)
 }
 
-/// Reads a body within the time and the size of those of the API.
-async fn read(http: &Http, body: Body) -> Result<Body, Problem> {
-    let limits = &http.rules.limits;
-    let most = limits.max_body_bytes;
-    let text = timeout(limits.body(), to_bytes(body, most)).await.map_err(|_| {
-        Problem::new(Code::RequestTimeout, "the body did not come in time: send it again")
-    })?;
-    let text = text.map_err(|_| {
-        Problem::new(Code::PayloadTooLarge, format!("a request has at most {most} bytes here"))
-    })?;
+/// Reads a body within the time and the size of those of the API. The SDK answers what is no JSON by
+/// 415.
+async fn read(http: &Http, headers: &HeaderMap, body: Body) -> Result<Body, Problem> {
+    let text = body::read_plain(http, headers, body).await?;
     if serde_json::from_slice::<IgnoredAny>(&text).is_err() {
         return Err(Problem::invalid("the body is not JSON: send one message of JSON-RPC"));
     }
@@ -193,7 +199,7 @@ impl Visitor {
         let client = rated(Some(&self.key), self.from, Effect::Write, &self.trace);
         let look_up = http.use_cases.access.caller(Some(&self.key));
         api.caller = within_rates(http, client, look_up).await.map_err(|error| match error {
-            Unauthenticated::Denied(denied) => refused(denied, &self.key),
+            Unauthenticated::Denied(denied) => refused(denied),
             error => error.into(),
         })?;
         Ok(())

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::call::{Answer, Call, within};
+use super::call::{Answer, Call};
 use super::shapes;
 use crate::domain::account::AccountType;
 use crate::http::error::Problem;
@@ -85,7 +85,7 @@ struct Inbox {
 }
 
 pub(super) async fn list(call: Call, request: ListInboxes) -> Result<Answer<Inboxes>, Problem> {
-    let limit = within("limit", request.limit, USUAL, USUAL)?;
+    let limit = call.rows(request.limit, USUAL, USUAL)?;
     let (accounts, next) = if call.api.caller.account.kind == AccountType::Agent {
         (vec![itself(&call).await?], None)
     } else {

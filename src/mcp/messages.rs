@@ -43,7 +43,7 @@ pub(super) struct Letters {
 }
 
 pub(super) async fn recent(call: Call, request: Recent) -> Result<Answer<Letters>, Problem> {
-    let limit = within("limit", request.limit, USUAL, MOST)?;
+    let limit = call.rows(request.limit, USUAL, MOST)?;
     let asked = call.on("listRecentMessages", request.inbox).with("limit", limit);
     let asked = asked.with("before", request.before.unwrap_or_default());
     let page = shapes::page(&call.api, asked).await?;
@@ -86,7 +86,7 @@ pub(super) struct Search {
 }
 
 pub(super) async fn search(call: Call, request: Search) -> Result<Answer<Letters>, Problem> {
-    let limit = within("limit", request.limit, USUAL, MOST)?;
+    let limit = call.rows(request.limit, USUAL, MOST)?;
     let asked = call.on("searchMessages", request.inbox).with("q", request.query);
     let asked = asked.with("since", request.since.unwrap_or_default());
     let asked = asked.with("until", request.until.unwrap_or_default()).with("limit", limit);

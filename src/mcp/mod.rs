@@ -11,8 +11,8 @@
 //!   the answers of the API, as tools read them; `call` is a call of a tool, and its result.
 //!
 //! No session is kept: each request carries its key, and any gateway behind a balancer answers it. A
-//! request that is cancelled ends with its connection. An answer is JSON, or a stream where its client
-//! asked for progress.
+//! request ends with its connection. An answer is JSON, or a stream where its client asked for
+//! progress.
 //!
 //! It holds no lock and no state. `run` merges [`router`] into that of the API. Never happens here:
 //! SQL, a right, a use case called beside the API, or a stranger's text outside a fence.

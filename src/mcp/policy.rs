@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::call::{Answer, Call, within};
+use super::call::{Answer, Call};
 use crate::http::error::Problem;
 
 /// Senders of a page.
@@ -68,7 +68,7 @@ struct Listed {
 }
 
 pub(super) async fn get(call: Call, request: Get) -> Result<Answer<Policy>, Problem> {
-    let limit = within("limit", request.limit, USUAL, MOST)?;
+    let limit = call.rows(request.limit, USUAL, MOST)?;
     let inbox = call.one_inbox(request.inbox)?;
     let Shown { policy } = call.api.ask(call.on("getInboundPolicy", Some(inbox))).await?;
     let asked = call.on("listSenders", Some(inbox)).with("limit", limit);

@@ -100,7 +100,8 @@ pub(super) async fn explain(call: Call, request: Explain) -> Result<Answer<Refus
 /// The latest refusal of a sender's mail.
 async fn latest(call: &Call, sender: &str, inbox: Option<i64>) -> Result<String, Problem> {
     let asked = call.on("listIntakeRecords", inbox).with("sender", sender);
-    let found: Records = call.api.ask(asked.with("limit", LOOKED_AT)).await?;
+    let found: Records =
+        call.api.ask(asked.with("limit", call.rows(None, LOOKED_AT, LOOKED_AT)?)).await?;
     let refused = found.intake.into_iter().find(|record| record.verdict != "accepted");
     let none = || {
         let detail = "none of the latest messages of this sender was refused: send record for an \

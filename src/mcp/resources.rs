@@ -2,6 +2,8 @@
 //! `gatepost://messages/UUID/parts/NUMBER`. Names and descriptions hold nothing that a sender wrote
 //! but the domain that is proven.
 
+use std::fmt::Write as _;
+
 use rmcp::ErrorData;
 use rmcp::model::{
     ListResourceTemplatesResult, ListResourcesResult, ReadResourceResult, Resource,
@@ -10,13 +12,13 @@ use rmcp::model::{
 
 use super::call::Call;
 use super::letter::{Cut, Letter};
-use super::shapes::{self, Page};
+use super::shapes::{self, Page, Proof};
 use super::{attachments, messages};
 use crate::http::error::{Code, Problem};
 use crate::http::in_process::shapes::Message;
 
 const ROOT: &str = "gatepost://messages/";
-/// Characters of a text that is read as a resource: it has no parts.
+/// Characters of a text that is read as a resource: get_attachment and read_message have the rest.
 const WHOLE: Cut = Cut { offset: 0, length: 200_000 };
 
 pub(super) fn part_uri(uuid: &str, part: u32) -> String {
@@ -28,7 +30,8 @@ pub(super) async fn list(
     call: &Call,
     cursor: Option<String>,
 ) -> Result<ListResourcesResult, Problem> {
-    let asked = call.on("listRecentMessages", None).with("limit", messages::MOST);
+    let rows = call.rows(None, messages::MOST, messages::MOST)?;
+    let asked = call.on("listRecentMessages", None).with("limit", rows);
     let asked = asked.with("before", cursor.unwrap_or_default());
     let page: Page<Message> = shapes::page(&call.api, asked).await?;
     let mut listed = ListResourcesResult::with_all_items(page.rows.iter().map(resource).collect());
@@ -37,10 +40,11 @@ pub(super) async fn list(
 }
 
 fn resource(message: &Message) -> Resource {
-    let by = message.proven_domain().map_or_else(
-        || format!("by {}, no sender proven", message.source),
-        |domain| format!("by email, sender proven by {domain}"),
-    );
+    let by = match message.proof() {
+        None => format!("by {}, no sender proven", message.source),
+        Some(Proof { by: "arc", domain }) => format!("by email, sender vouched for by {domain}"),
+        Some(Proof { domain, .. }) => format!("by email, sender proven by {domain}"),
+    };
     let about = format!("Received {} in inbox {} {by}", message.date, message.agent());
     Resource::new(format!("{ROOT}{}", message.uuid), format!("message {}", message.uuid))
         .with_description(about)
@@ -65,15 +69,22 @@ pub(super) async fn read(call: &Call, uri: &str) -> Result<ReadResourceResult, P
         let text = messages::shown(call, &[letter]);
         return Ok(ReadResourceResult::new(vec![ResourceContents::text(text, uri)]));
     };
-    let part = part.parse().map_err(|_| unknown())?;
+    let part: u32 = part.parse().map_err(|_| unknown())?;
     let file = attachments::file(call, uuid, part).await?;
     let contents = match file.text() {
         Some(text) => {
-            let legend = call.fence.legend();
-            let text = legend + &call.fence.around("the text of the file", &text);
+            let (beginning, next) = WHOLE.of(&text);
+            let mut text = call.fence.legend() + &file.letter.known();
+            text.push_str(&call.fence.around("the text of the file", &beginning));
+            if let Some(next) = next {
+                let _written = writeln!(
+                    text,
+                    "The text goes on: get_attachment with uuid {uuid}, part {part} and offset {next}."
+                );
+            }
             ResourceContents::text(text, uri)
         }
-        None => ResourceContents::blob(file.base64(), uri).with_mime_type(file.media_type()),
+        None => ResourceContents::blob(file.base64(), uri).with_mime_type(file.known_type()),
     };
     Ok(ReadResourceResult::new(vec![contents]))
 }

@@ -37,6 +37,8 @@ impl Server {
             api: visitor.api.clone(),
             changes: self.0.changes,
             fence: Fence::new(&self.0.http.mint),
+            held: visitor.held.clone(),
+            end: visitor.end,
             progress: token.map(|token| Progress { token, peer: context.peer.clone() }),
         })
     }

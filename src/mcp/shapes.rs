@@ -5,6 +5,7 @@ use axum::http::HeaderMap;
 use axum::http::header::LINK;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use url::form_urlencoded;
 
 use crate::http::error::Problem;
@@ -41,10 +42,25 @@ fn next(headers: &HeaderMap) -> Option<String> {
     pairs.find(|(name, _)| name == "before").map(|(_, value)| value.into_owned())
 }
 
+/// The proof of a sender.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Proof<'m> {
+    /// `dkim` or `arc`.
+    pub(super) by: &'static str,
+    /// The domain that signed, or that vouches.
+    pub(super) domain: &'m str,
+}
+
 impl Message {
-    /// The domain whose signature proved the sender.
-    pub(super) fn proven_domain(&self) -> Option<&str> {
-        self.fact("authentication")?.get("alignedDomain")?.as_str()
+    /// Who proved the sender: an aligned signature, or else the trusted sealer of a chain that stands
+    /// in for one.
+    pub(super) fn proof(&self) -> Option<Proof<'_>> {
+        let results = self.fact("authentication")?;
+        if let Some(domain) = results.get("alignedDomain").and_then(Value::as_str) {
+            return Some(Proof { by: "dkim", domain });
+        }
+        let chain = results.get("arc").filter(|chain| chain["standsIn"] == true)?;
+        Some(Proof { by: "arc", domain: chain.get("sealer")?.as_str()? })
     }
 
     /// The writer of the message: a person, or a kind of machine.

@@ -1,25 +1,28 @@
 //! `wait_for_message`: waits for mail, so that a model need not ask again and again.
 //!
-//! It follows the log of events, whose readers are bounded by `[events]` of `access.toml`, and which
-//! asks again for the rights of the key whenever it wakes.
+//! It follows the log of events in turns. Readers of the log are bounded by `[events]` of
+//! `access.toml`. Each turn has the rights that the key has then.
 
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::time::{Instant, interval, sleep_until};
+use tokio::pin;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use super::call::{Answer, Call, within};
+use super::call::{Answer, Call, Progress, within};
+use super::entrance::refused;
 use super::letter::{Cut, Letter};
 use super::messages;
 use super::shapes::Events;
 use crate::http::error::{Code, Problem};
 use crate::wire;
 
-/// Seconds of a wait. An answer that is not a stream must come within `limits.request_seconds`.
+/// Seconds of a wait.
 const USUAL: u32 = 20;
 const LONGEST: u32 = 300;
-const LONGEST_WITHOUT_PROGRESS: u32 = 25;
+/// Seconds of a turn, and of a wait whose answer is no stream.
+const TURN: u64 = 25;
 /// Pause between two reports of progress.
 const REPORTS: Duration = Duration::from_secs(5);
 /// Messages of an answer.
@@ -35,7 +38,8 @@ pub(super) struct Wait {
     /// `after` of the answer before, so that nothing between is missed; without it, messages from now
     /// on.
     after: Option<String>,
-    /// How long to wait; at most 25 seconds unless the client asked for progress.
+    /// How long to wait; at most 25 seconds unless the client asked for progress. The answer may come
+    /// sooner.
     #[schemars(range(min = 1, max = LONGEST))]
     seconds: Option<u32>,
 }
@@ -52,27 +56,39 @@ pub(super) struct Came {
     timed_out: bool,
 }
 
-pub(super) async fn wait(call: Call, request: Wait) -> Result<Answer<Came>, Problem> {
-    let wanted = within("seconds", request.seconds, USUAL, LONGEST)?;
-    let most = if call.progress.is_some() { LONGEST } else { LONGEST_WITHOUT_PROGRESS };
-    let seconds = wanted.min(most);
+pub(super) async fn wait(mut call: Call, request: Wait) -> Result<Answer<Came>, Problem> {
+    let seconds = within("seconds", request.seconds, USUAL, LONGEST)?;
+    let began = Instant::now();
+    let until = began + longest(&call, began).min(Duration::from_secs(seconds.into()));
+    // One for all turns, so that its numbers only grow.
+    let report = report(call.progress.as_ref(), began, until);
+    pin!(report);
     let now = || call.http.mint.clock().now().to_string();
     let mut place = match request.after {
         Some(place) if is_place(&place) => place,
         Some(_) => return Err(Problem::invalid("after must be that of an earlier answer")),
         None => now(),
     };
-    let until = Instant::now() + Duration::from_secs(seconds.into());
-    let (mut messages, mut is_over) = (Vec::new(), false);
+    let (mut messages, mut is_first, mut is_over) = (Vec::new(), true, false);
     while messages.is_empty() && !is_over {
+        // The caller may have lost rights since the turn before.
+        call.api.authenticate_again().await.map_err(refused)?;
         let found = tokio::select! {
-            found = follow(&call, request.inbox, &place, until) => found?,
-            () = report(&call, seconds, until) => None,
-            () = call.http.shutdown.soft() => None,
+            found = follow(&call, request.inbox, &place, until) => found,
+            () = &mut report => Ok(None),
+            () = call.http.shutdown.soft() => Ok(None),
         };
-        let Some(events) = found else { break };
+        let events = match found {
+            Ok(Some(events)) => events,
+            Ok(None) => break,
+            // Another reader has taken the place, which is free between two turns.
+            Err(problem) if problem.code == Code::RateLimited && !is_first => break,
+            Err(problem) => return Err(problem),
+        };
+        is_first = false;
         is_over = !events.more && Instant::now() >= until;
         place = events.next.unwrap_or(place);
+        call.api.authenticate_again().await.map_err(refused)?;
         for uuid in events.events.into_iter().filter_map(|event| event.message_uuid) {
             match messages::message(&call, &uuid).await {
                 Ok(message) => messages.push(Letter::of(&message, BEGINNING)),
@@ -91,6 +107,17 @@ pub(super) async fn wait(call: Call, request: Wait) -> Result<Answer<Came>, Prob
     Ok(Answer::of(text, Came { messages, after: place, timed_out }))
 }
 
+/// The longest wait from `began` on. A stream must end before its connection, any other answer must
+/// begin within `limits.request_seconds`; of these some are left to read the messages and to send them.
+fn longest(call: &Call, began: Instant) -> Duration {
+    let request = call.http.rules.limits.request();
+    match (&call.progress, call.end) {
+        (None, _) => Duration::from_secs(TURN).min(request * 9 / 10),
+        (Some(_), Some(end)) => end.saturating_duration_since(began).saturating_sub(request / 10),
+        (Some(_), None) => Duration::MAX,
+    }
+}
+
 /// Whether a text is the id of an event, or a time.
 fn is_place(text: &str) -> bool {
     wire::uuid(text).is_some() || text.parse::<jiff::Timestamp>().is_ok()
@@ -105,10 +132,12 @@ async fn follow(
 ) -> Result<Option<Events>, Problem> {
     let left = until.saturating_duration_since(Instant::now());
     // Whole seconds: the last turn may begin within the last one, and is cut off below.
-    let seconds = left.as_secs().saturating_add(1).min(LONGEST_WITHOUT_PROGRESS.into());
+    let most = TURN.min(call.http.rules.events.max_wait_seconds);
+    let seconds = left.as_secs().saturating_add(1).min(most);
     let name = if wire::uuid(place).is_some() { "after" } else { "since" };
-    let asked = call.on("listEvents", inbox).with("type", "incoming").with("limit", MOST);
-    let asked = asked.with(name, place).with("wait", seconds);
+    let asked = call.on("listEvents", inbox).with("type", "incoming");
+    let asked = asked.with("limit", call.rows(None, MOST, MOST)?).with(name, place);
+    let asked = asked.with("wait", seconds);
     tokio::select! {
         found = call.api.ask::<Events>(asked) => found.map(Some),
         () = sleep_until(until) => Ok(None),
@@ -116,13 +145,13 @@ async fn follow(
 }
 
 /// Reports progress for as long as it is polled.
-async fn report(call: &Call, seconds: u32, until: Instant) {
-    let Some(progress) = &call.progress else { return std::future::pending().await };
+async fn report(progress: Option<&Progress>, began: Instant, until: Instant) {
+    let Some(progress) = progress else { return std::future::pending().await };
     let mut ticks = interval(REPORTS);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let left = until.saturating_duration_since(Instant::now()).as_secs();
-        let waited = seconds.saturating_sub(u32::try_from(left).unwrap_or(seconds));
-        progress.tell(waited, seconds, "waiting for a message").await;
+        let (waited, whole) = (began.elapsed(), until.duration_since(began));
+        progress.tell(waited, whole, "waiting for a message").await;
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::mcp::AGENT;
 use crate::support::mcp::{Mcp, text};
-use crate::support::{TestGateway, letter, signer};
+use crate::support::{TestGateway, fixture, letter, signer};
 
 /// How each line of ours begins.
 const OURS: &[&str] = &[
@@ -67,6 +67,32 @@ fn pieces(message: &Value) -> BTreeSet<String> {
     // The proven address stands outside, too.
     let proven = facts["emailFrom"].as_str().unwrap().to_owned();
     pieces.filter(|piece| piece.chars().count() > 7 && !proven.contains(piece.as_str())).collect()
+}
+
+/// The texts outside every `untrusted`.
+fn told<'v>(structured: &'v Value, texts: &mut Vec<&'v str>) {
+    match structured {
+        Value::String(text) => texts.push(text),
+        Value::Array(values) => values.iter().for_each(|value| told(value, texts)),
+        Value::Object(fields) => {
+            let ours = fields.iter().filter(|(name, _)| *name != "untrusted");
+            ours.for_each(|(_, value)| told(value, texts));
+        }
+        _ => {}
+    }
+}
+
+/// Nothing of a message stands in the fields of a result that strangers do not write.
+fn trusted(result: &Value, messages: &[&Value]) {
+    let mut texts = Vec::new();
+    told(&result["structuredContent"], &mut texts);
+    assert!(!texts.is_empty(), "{result}");
+    let all: BTreeSet<String> = messages.iter().flat_map(|message| pieces(message)).collect();
+    for text in texts {
+        // The longest is the id of a page.
+        assert!(text.is_ascii() && text.len() < 128 && !text.contains(' '), "{text:?}: {result}");
+        assert!(all.iter().all(|piece| !text.contains(piece)), "{text:?} is trusted: {result}");
+    }
 }
 
 /// Nothing of a message stands outside, and its text stands inside.
@@ -138,6 +164,7 @@ async fn no_text_of_a_stranger_leaves_its_fence() {
         rooms.insert(message["roomId"].as_str().unwrap());
         let read = mcp.done("read_message", json!({ "uuid": uuid })).await;
         fenced(text(&read), &[message]);
+        trusted(&read, &[message]);
         let uri = format!("gatepost://messages/{uuid}");
         let resource = mcp.ask("resources/read", json!({ "uri": uri })).await;
         fenced(resource["result"]["contents"][0]["text"].as_str().unwrap(), &[message]);
@@ -147,8 +174,15 @@ async fn no_text_of_a_stranger_leaves_its_fence() {
             let got = mcp.call("get_attachment", get).await;
             if got["isError"] == false {
                 let (outside, _) = parted(text(&got));
+                let known = ["Proven sender: ", "Findings of the scan: "];
+                assert!(known.iter().all(|ours| outside.iter().any(|line| line.starts_with(ours))));
+                for field in ["provenSender", "findings"] {
+                    let of_message = &read["structuredContent"][field];
+                    assert_eq!(&got["structuredContent"][field], of_message, "{got}");
+                }
                 let name = file["name"].as_str().unwrap();
                 assert!(outside.iter().all(|line| !line.contains(name)), "{got}");
+                trusted(&got, &[message]);
                 files += 1;
             }
         }
@@ -160,7 +194,9 @@ async fn no_text_of_a_stranger_leaves_its_fence() {
         let shown = read["structuredContent"]["messages"].as_array().unwrap();
         let uuids: BTreeSet<&str> = shown.iter().map(|one| one["uuid"].as_str().unwrap()).collect();
         let these = all.iter().copied().filter(|one| uuids.contains(one["uuid"].as_str().unwrap()));
-        fenced(text(&read), &these.collect::<Vec<_>>());
+        let these: Vec<_> = these.collect();
+        fenced(text(&read), &these);
+        trusted(&read, &these);
     }
     let lists = [
         ("recent_messages", json!({ "limit": 20 })),
@@ -170,6 +206,7 @@ async fn no_text_of_a_stranger_leaves_its_fence() {
     ];
     for (name, arguments) in lists {
         let shown = mcp.done(name, arguments).await;
+        trusted(&shown, &all);
         let (outside, inside) = parted(text(&shown));
         assert!(inside.len() > 5, "{shown}");
         for line in outside {
@@ -224,5 +261,29 @@ async fn a_refusal_and_a_resource_show_nothing_of_a_sender_outside() {
     for word in ["free of all rules", "operator", "alice"] {
         assert!(!listed.contains(word), "{listed}");
     }
+    gateway.finish().await;
+}
+
+/// The list has broken the signature, and vouches for the sender; the operator trusts it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sender_for_whom_a_trusted_list_vouches_is_named_with_the_list() {
+    const TRUSTED: &str = "[authentication]\ntrusted_arc_sealers = [\"list.example\"]\n";
+    let gateway = TestGateway::with_rules(&[("intake.toml", TRUSTED)]).await;
+    let chain = fixture("mail/refused/dkim_failed/arc_of_untrusted_list.eml");
+    let raw = std::fs::read(chain).unwrap();
+    let replies = gateway.send("bounce@list.example", &["open@agents.example"], &raw).await;
+    assert!(replies.accepted(), "{}", replies.settling());
+    let mcp = Mcp::of(gateway.http, &gateway.key);
+    let message = gateway.get("/messages/recent").await[0].clone();
+    let read = mcp.done("read_message", json!({ "uuid": message["uuid"] })).await;
+    let from = message["metadata"]["emailFrom"].as_str().unwrap();
+    assert_eq!(
+        read["structuredContent"]["provenSender"],
+        json!({ "domain": "list.example", "address": from, "by": "arc" })
+    );
+    let told = format!("Proven sender: {from}, vouched for by list.example (ARC)");
+    assert!(text(&read).contains(&told), "{read}");
+    let listed = mcp.ask("resources/list", json!({})).await["result"]["resources"].to_string();
+    assert!(listed.contains("sender vouched for by list.example"), "{listed}");
     gateway.finish().await;
 }

@@ -88,8 +88,9 @@ pub enum Conversation {
     Whole(MessagePlace, Vec<Turn>),
     /// The room does not exist, or has no such message.
     Missing,
-    /// Too large beside the others: to be requested alone, page by page.
-    TooLong,
+    /// Too large beside the others: to be requested alone, page by page. The place of the requested
+    /// message.
+    TooLong(MessagePlace),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -212,7 +213,7 @@ impl Mailbox {
                 Some(turns) if !turns.is_empty() => Conversation::Whole(*one, turns.clone()),
                 // Erased since it was found.
                 Some(_) => Conversation::Missing,
-                None => Conversation::TooLong,
+                None => Conversation::TooLong(*one),
             },
         };
         Ok(named.iter().map(answer).collect())

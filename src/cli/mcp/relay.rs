@@ -186,10 +186,14 @@ impl Relay {
         let mut events = Events::new(MAX_ANSWER);
         while let Some(piece) = answer.piece().await? {
             for message in events.push(&piece)? {
-                print(&serde_json::from_str::<Value>(&message)?)?;
+                let message = serde_json::from_str::<Value>(&message)?;
+                print(&message)?;
+                if answers(&message, request) {
+                    return Ok(());
+                }
             }
         }
-        Ok(())
+        Err("the server ended its answer early: try again".into())
     }
 
     /// Prints the one answer of a request: a message of the protocol, or an error of the server.
@@ -211,6 +215,12 @@ impl Relay {
     }
 }
 
+/// Whether this message is the one that a request waits for.
+fn answers(message: &Value, request: &Value) -> bool {
+    let is_end = message.get("result").or(message.get("error")).is_some();
+    is_end && message.get("id") == request.get("id")
+}
+
 /// An error as the answer to a request.
 pub(super) fn refusal(id: &Value, code: i64, message: &str) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } })
@@ -226,6 +236,9 @@ pub(super) fn print(message: &Value) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
     use super::*;
 
     #[test]
@@ -243,6 +256,43 @@ mod tests {
             [json!({ "method": "notifications/initialized" }), json!({ "id": 1 }), json!(7)]
         {
             assert_eq!(of(other), "other");
+        }
+    }
+
+    /// A server that answers each request with this stream.
+    async fn server(stream: &'static str) -> Relay {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                let mut request = Vec::new();
+                while !request.ends_with(b"}") {
+                    client.read_buf(&mut request).await.unwrap();
+                }
+                let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
+                            Connection: close\r\n\r\n";
+                client.write_all(format!("{head}{stream}").as_bytes()).await.unwrap();
+            }
+        });
+        Relay::new(Url::parse(&url).unwrap(), "gp_x").unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_stream_without_the_answer_is_a_failure() {
+        let request = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call" });
+        for stream in [
+            "",
+            ": alive\n\ndata: {\"method\":\"notifications/progress\",\"params\":{}}\n\n",
+            "data: {\"id\":8,\"result\":{}}\n\n",
+            "data: {\"id\":7,\"result\":{}}\n",
+        ] {
+            let failed = server(stream).await.carry(&request).await.unwrap_err().to_string();
+            assert!(failed.contains("ended its answer early"), "{stream:?}: {failed}");
+        }
+        for stream in
+            ["data: {\"id\":7,\"result\":{}}\n\n", "data: {\"id\":7,\"error\":{}}\n\ndata: no"]
+        {
+            server(stream).await.carry(&request).await.unwrap();
         }
     }
 

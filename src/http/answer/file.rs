@@ -40,8 +40,13 @@ pub(in crate::http) fn large(
 ) -> Response {
     let length = (CONTENT_LENGTH, HeaderValue::from(text.len()));
     let content_type = (CONTENT_TYPE, HeaderValue::from_static(content_type));
-    let held = Bytes::from_owner(HeldBytes { bytes: text.into_bytes(), _place: place });
-    ([content_type, length], stream(held)).into_response()
+    ([content_type, length], held(text, place)).into_response()
+}
+
+/// A body of these bytes, which hold their download `place` until they are sent or the connection
+/// ends, whichever is first.
+pub(in crate::http) fn held(bytes: impl Into<Bytes>, place: DownloadPlace) -> Body {
+    stream(Bytes::from_owner(HeldBytes { bytes: bytes.into(), _place: place }))
 }
 
 pub(in crate::http) fn json(status: StatusCode, text: String) -> Response {
@@ -134,7 +139,7 @@ impl File {
             let text = format!("bytes {}-{}/{length}", part.start, part.end.saturating_sub(1));
             headers.insert(CONTENT_RANGE, header(&text, "none"));
         }
-        let held = Bytes::from_owner(HeldBytes { bytes: self.bytes, _place: place });
+        let held = Bytes::from_owner(HeldBytes { bytes: self.bytes.into(), _place: place });
         (status, headers, stream(held.slice(part))).into_response()
     }
 }
@@ -152,7 +157,7 @@ fn stream(mut left: Bytes) -> Body {
 }
 
 struct HeldBytes {
-    bytes: Vec<u8>,
+    bytes: Bytes,
     _place: DownloadPlace,
 }
 

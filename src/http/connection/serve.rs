@@ -36,7 +36,7 @@ use crate::domain::repeats::LogCause;
 use crate::domain::shares::{Share, Shares};
 use crate::http::connection::endless::Endless;
 use crate::http::connection::write_timeout::WriteTimeout;
-use crate::http::remote::Peer;
+use crate::http::remote::{ConnectionEnd, Peer};
 use crate::http::state::Http;
 use crate::rules::AccessRules;
 use crate::shutdown::Shutdown;
@@ -152,10 +152,13 @@ impl Connection {
     /// threads for streams.
     async fn converse(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let (router, peer) = (TowerToHyperService::new(self.router.clone()), Peer(self.peer));
+        let until = Instant::now() + self.rules.connections.lifetime();
+        let end = ConnectionEnd(until + self.rules.limits.request());
         let begins = Arc::new(Notify::new());
         let streams = Arc::clone(&begins);
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(peer);
+            request.extensions_mut().insert(end);
             let (answering, begins) = (router.call(request), Arc::clone(&begins));
             async move {
                 let answer = answering.await;
@@ -170,7 +173,6 @@ impl Connection {
         });
         let stream = TokioIo::new(WriteTimeout::new(stream, self.rules.connections.write()));
         let mut connection = Box::pin(self.server.serve_connection(stream, service));
-        let until = Instant::now() + self.rules.connections.lifetime();
         let moves = match &self.streams {
             None => None,
             Some(threads) => tokio::select! {

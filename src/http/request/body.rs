@@ -90,10 +90,7 @@ pub(in crate::http) async fn read(
         _ => limits.max_body_bytes,
     };
     let bounds = BodyBounds { most, limits, expects: headers.contains_key(EXPECT) };
-    let reading = timeout(limits.body(), collect(body, bounds, || http.uploads.place(key)));
-    let (octets, place) = reading.await.map_err(|_| {
-        Problem::new(Code::RequestTimeout, "the body did not come in time: send it at once")
-    })??;
+    let (octets, place) = collect(body, bounds, || http.uploads.place(key)).await?;
     if octets.is_empty() {
         return match rule {
             BodyRule::Required(known) | BodyRule::WithMessage(known) => Err(Problem::invalid(
@@ -121,6 +118,19 @@ pub(in crate::http) async fn read(
     } else {
         Err(strange(&unknown, &[known, targets].concat()))
     }
+}
+
+/// Reads a body that is no operation's, of `max_body_bytes` at most. Fails as [`read`] does.
+pub(crate) async fn read_plain(
+    http: &Http,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Vec<u8>, Problem> {
+    let (limits, expects) = (&http.rules.limits, headers.contains_key(EXPECT));
+    let bounds = BodyBounds { most: limits.max_body_bytes, limits, expects };
+    // So small a body needs no place.
+    let (octets, _) = collect(body, bounds, || std::future::ready(Ok(()))).await?;
+    Ok(octets)
 }
 
 /// 400: unknown fields, with a list of the known ones.
@@ -151,15 +161,19 @@ fn is_plain_json(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-async fn collect<R>(
+async fn collect<P, R>(
     body: Body,
     bounds: BodyBounds<'_>,
     place: impl Fn() -> R,
-) -> Result<(Vec<u8>, Option<TurnPlace>), Problem>
+) -> Result<(Vec<u8>, Option<P>), Problem>
 where
-    R: Future<Output = Result<TurnPlace, Problem>>,
+    R: Future<Output = Result<P, Problem>>,
 {
-    read_whole(body, bounds, place).await.map_err(|error| match error {
+    let reading = timeout(bounds.limits.body(), read_whole(body, bounds, place));
+    let read = reading.await.map_err(|_| {
+        Problem::new(Code::RequestTimeout, "the body did not come in time: send it at once")
+    })?;
+    read.map_err(|error| match error {
         BodyError::TooLarge => {
             let detail = format!("the body has more than {} bytes: send less", bounds.most);
             Problem::new(Code::PayloadTooLarge, detail)

@@ -173,25 +173,34 @@ successes! {
     } = OK "conversations read, each with its own result";
 }
 
-/// With `markRead`, marks the rooms as read up to the requested messages that are shown.
+/// With `markRead`, marks the rooms as read up to the requested messages that are shown; and for a
+/// thread that is requested alone and still too long, since no other operation marks anything.
 pub async fn batch(call: Call, request: Batch) -> Result<Threads, Problem> {
     let limits = &call.http.rules.limits;
     let bounds = Bounds { messages: limits.max_page, octets: limits.max_page_bytes };
     let named: Vec<(Room, MessageId)> = request.items.iter().filter_map(Item::named).collect();
     let (mailbox, scope) = (&call.http.use_cases.mailbox, &call.target.scope);
     let mut found = mailbox.conversations(scope, &named, bounds).await?.into_iter();
-    let (mut marks, mut results) = (Vec::new(), Vec::with_capacity(request.items.len()));
+    let is_alone = request.items.len() == 1;
+    let (mut marks, mut ok) = (Vec::new(), 0);
+    let mut results = Vec::with_capacity(request.items.len());
     for item in request.items {
         let conversation = item.named().and_then(|_| found.next());
-        if let Some(Conversation::Whole(found, _)) = &conversation {
-            marks.push((found.room, found.place));
+        match &conversation {
+            Some(Conversation::Whole(found, _)) => marks.push((found.room, found.place)),
+            Some(Conversation::TooLong(found)) if is_alone => {
+                marks.push((found.room, found.place));
+            }
+            _ => {}
         }
-        results.push(outcome(item, conversation));
+        let result = outcome(item, conversation);
+        ok += usize::from(result.success);
+        results.push(result);
     }
     if request.mark_read.unwrap_or(false) {
         mailbox.mark_read(scope, &marks).await?;
     }
-    let (requested, ok) = (results.len(), marks.len());
+    let requested = results.len();
     let stats = Stats { requested, ok, failed: requested.saturating_sub(ok) };
     Ok(Threads { stats, results })
 }
@@ -202,7 +211,7 @@ fn outcome(Item { room_id, uuid }: Item, conversation: Option<Conversation>) -> 
         Some(Conversation::Missing) => {
             (false, "there is no such message in such a room in the scope of this request", vec![])
         }
-        Some(Conversation::TooLong) => {
+        Some(Conversation::TooLong(_)) => {
             let message = "too long to show with the others: request it alone with GET \
                            /conversation/{roomId}/{uuid}";
             (false, message, vec![])

@@ -24,6 +24,7 @@ mod injection;
 mod letters;
 mod logs;
 mod mailbox;
+mod mcp_tools;
 mod media;
 mod members;
 mod once;

@@ -207,9 +207,14 @@ async fn what_is_too_much_beside_the_others_is_read_alone() {
     let results = list(&asked, "results");
     assert_eq!((&results[0]["success"], &results[1]["success"]), (&json!(false), &json!(true)));
     assert!(results[0]["message"].as_str().unwrap().contains("request it alone"));
-    // Messages that were not shown stay unread.
+    // Messages that were not shown stay unread, until their thread is requested alone.
     let unread = house.get("org1", "/conversations?unread=true").await.json();
     assert_eq!(unread["rooms"][0]["roomId"], long.room.to_string());
+    let only = json!({ "items": items[..1], "markRead": true });
+    let asked = batch(&house, "org1", only).await.success(200);
+    assert_eq!(asked["stats"], json!({ "requested": 1, "ok": 0, "failed": 1 }));
+    let unread = house.get("org1", "/conversations?unread=true").await.json();
+    assert_eq!(unread["rooms"], json!([]));
     let path = format!("/conversation/{}/{}", long.room, long.message);
     let alone = house.get("org1", &path).await.success(200);
     assert_eq!(alone["conversation"][0]["message"].as_str().unwrap().len(), 70_000);

@@ -28,20 +28,10 @@ async function call(client, step) {
   return { ...result, progress };
 }
 
-// Calls a tool, and cancels the call as soon as it tells of progress.
-async function cancel(client, step) {
-  const stop = new AbortController();
-  const options = { signal: stop.signal, onprogress: () => stop.abort('enough') };
-  const parameters = { name: step.name, arguments: step.arguments };
-  const over = await client.callTool(parameters, undefined, options).then(() => false, () => true);
-  return { cancelled: over };
-}
-
 function take(client, step) {
   const { do: kind, cursor, uri } = step;
   switch (kind) {
     case 'call': return call(client, step);
-    case 'cancel': return cancel(client, step);
     case 'tools': return client.listTools();
     case 'resources': return client.listResources({ cursor });
     case 'templates': return client.listResourceTemplates();

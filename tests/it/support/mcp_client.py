@@ -16,24 +16,6 @@ def shown(result):
     return result.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-async def cancelled(client, step):
-    """Calls a tool, and cancels the call as soon as it tells of progress."""
-    told = asyncio.Event()
-
-    async def progress(done, total, message):
-        told.set()
-
-    call = client.call_tool(step["name"], step["arguments"], progress_callback=progress)
-    calling = asyncio.create_task(call)
-    await asyncio.wait_for(told.wait(), 30)
-    calling.cancel()
-    try:
-        await calling
-    except asyncio.CancelledError:
-        return {"cancelled": True}
-    return {"cancelled": False}
-
-
 async def called(client, step):
     heard = []
 
@@ -49,8 +31,6 @@ async def take(client, step):
     match step["do"]:
         case "call":
             return await called(client, step)
-        case "cancel":
-            return await cancelled(client, step)
         case "tools":
             return shown(await client.list_tools())
         case "resources":
