@@ -104,12 +104,13 @@ impl Tls {
     }
 
     /// Installs the stored certificate of the authority, if one is named, and listens for its
-    /// challenges. `domains` is where it reads whose policy hosts need certificates, too.
+    /// challenges. `published` finds where names lead; `domains` is where it reads whose policy hosts
+    /// need certificates, too.
     pub(super) async fn start_acme(
         &mut self,
         rules: AcmeRules,
         guard: Guard,
-        lookup: Lookup,
+        (lookup, published): (Lookup, Lookup),
         domains: Option<Store>,
         mint: &Mint,
         sockets: &mut Sockets,
@@ -121,13 +122,13 @@ impl Tls {
             let text = tokio::fs::read(path).await.map_err(|error| fail(Some(error)))?;
             roots = Roots::from_pem(&text).ok_or_else(|| fail(None))?;
         }
-        let client = Client::trusting(guard, Limits::from(&rules), lookup.clone(), &roots)?;
+        let client = Client::trusting(guard, Limits::from(&rules), lookup, &roots)?;
         let listener = match settings.challenge {
             Http01 => Some(sockets.listen("acme", settings.http).await),
             TlsAlpn01 => None,
         };
         let shown = (self.certificates.clone(), self.challenges.clone());
-        let egress = (client, lookup);
+        let egress = (client, published);
         let acme = Acme::on(listener, settings, Arc::new(rules), egress, shown, mint.clone()).await;
         // Without https, somebody else has the certificate of the policy.
         self.acme = Some(match domains.filter(|_| self.https.is_some()) {

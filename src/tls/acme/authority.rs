@@ -11,6 +11,7 @@ use super::budget::Budget;
 use super::challenges::Challenges;
 use super::failure::AcmeError;
 use super::folder::{AcmeFolder, FolderError};
+use super::leading::Leading;
 use super::transport::Transport;
 use crate::domain::clock::Clock;
 use crate::domain::id::Mint;
@@ -30,8 +31,8 @@ pub(super) struct Authority {
     is_open: Mutex<bool>,
     /// Held while an account is made, so that there is one.
     making: Mutex<()>,
-    /// How names are looked up before the authority does.
-    pub(super) lookup: Lookup,
+    /// Finds where names lead before the authority does.
+    pub(super) leading: Leading,
     /// Orders for policy hosts.
     pub(super) budget: Budget,
     /// Attempts and questions for policy hosts at the same time.
@@ -50,6 +51,7 @@ impl Authority {
         let hosts = &rules.policy_hosts;
         let budget = Budget::new(hosts.orders_per_hour, mint.clock().clone());
         let places = Semaphore::new(hosts.max_at_once);
+        let leading = Leading::new(lookup, settings.names.clone());
         let (is_open, making) = (Mutex::new(is_open), Mutex::default());
         Self {
             settings,
@@ -60,7 +62,7 @@ impl Authority {
             mint,
             is_open,
             making,
-            lookup,
+            leading,
             budget,
             places,
         }

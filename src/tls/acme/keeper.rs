@@ -1,6 +1,5 @@
 //! One certificate by ACME: shown from its folder at the start, then ordered and renewed for ever.
 
-use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,8 +37,8 @@ pub(super) struct Next {
     pub(super) failures: u32,
     /// The certificate that is renewed; None where another one is needed.
     pub(super) held: Option<Held>,
-    /// Whether the log has that the name does not lead here.
-    pub(super) is_told: bool,
+    /// Why nothing is ordered, as the log has it.
+    pub(super) told: Option<&'static str>,
 }
 
 /// A certificate of the authority that is shown.
@@ -114,7 +113,7 @@ impl Keeper {
                     // Even if the certificate's life is short.
                     let wait = self.wait(0);
                     let soonest = self.now().plus(wait);
-                    next = Next { soonest, failures: 0, held: Some(held), is_told: false };
+                    next = Next { soonest, failures: 0, held: Some(held), told: None };
                     self.note_end(0, wait).await;
                 }
                 Err(error) => self.put_off(&error, &mut next).await,
@@ -128,16 +127,24 @@ impl Keeper {
         if self.is_own() {
             return true;
         }
-        if self.leads_here().await {
-            self.authority.budget.take().await;
-            return true;
-        }
-        if !mem::replace(&mut next.is_told, true) {
-            tracing::info!(
-                acme.name = %self.name,
+        let (told, error) = match self.authority.leading.leads_here(&self.name).await {
+            Ok(true) => {
+                self.authority.budget.take().await;
+                return true;
+            }
+            Ok(false) => (
                 "no certificate by ACME: not all addresses of this name are the gateway's, or it \
-                 has none; it gets one when its CNAME leads here"
-            );
+                 has none; it gets one when its CNAME leads here",
+                None,
+            ),
+            Err(error) => (
+                "no certificate by ACME: it is not known whether this name leads here",
+                Some(error),
+            ),
+        };
+        if next.told.replace(told) != Some(told) {
+            let error = error.as_ref().map(|error| error as &dyn std::error::Error);
+            tracing::info!(error, acme.name = %self.name, "{told}");
         }
         next.soonest = self.now().plus(self.authority.rules.policy_hosts.look());
         false
@@ -153,17 +160,6 @@ impl Keeper {
     /// Whether the name is the operator's, not a customer's.
     fn is_own(&self) -> bool {
         self.authority.settings.names.contains(&self.name)
-    }
-
-    /// Whether every address of the name is one of the gateway's own names: of several gateways one
-    /// gets its certificate, and the authority meets no other.
-    async fn leads_here(&self) -> bool {
-        let found = self.authority.lookup.look(self.name.as_str()).await.unwrap_or_default();
-        let mut own = Vec::new();
-        for name in &self.authority.settings.names {
-            own.extend(self.authority.lookup.look(name.as_str()).await.unwrap_or_default());
-        }
-        !found.is_empty() && found.iter().all(|address| own.contains(address))
     }
 
     /// Reports a failure, and waits as long as it asks for.
@@ -248,7 +244,7 @@ impl Keeper {
             Ok(_) => (now, 0),
             Err(_) => (now.plus(self.wait(0)), 0),
         };
-        Next { soonest, failures, held: self.show_stored().await, is_told: false }
+        Next { soonest, failures, held: self.show_stored().await, told: None }
     }
 
     /// Shows the stored certificate, if it can be used. Returns it, if it has the name.

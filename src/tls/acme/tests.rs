@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use super::failure::AcmeError;
 use super::folder::{AcmeFolder, AttemptRecord};
 use super::keeper::ORDER_TRIES;
+use super::leading::Leading;
 use super::*;
 use crate::domain::clock::{Clock, Timestamp};
 use crate::egress::client::WholeResponse;
@@ -422,7 +423,8 @@ async fn a_policy_host_that_waits_after_a_failure_takes_no_place() {
     let Keeper { authority, .. } = work(folder.path(), on_day(1), 0);
     let mut authority = Arc::into_inner(authority).unwrap();
     // Every name leads here; the authority itself is not found.
-    authority.lookup = Lookup::new(|_| async { Ok(vec!["127.0.0.1".parse().unwrap()]) });
+    let lookup = Lookup::new(|_| async { Ok(vec!["127.0.0.1".parse().unwrap()]) });
+    authority.leading = Leading::new(lookup, authority.settings.names.clone());
     let authority = Arc::new(authority);
     let keeper = Keeper::new(&authority, name("mta-sts.agents.example"));
     let (next, shutdown) = (keeper.begin().await, Shutdown::default());
@@ -437,6 +439,37 @@ async fn a_policy_host_that_waits_after_a_failure_takes_no_place() {
     tokio::select! {
         () = keeper.keep(next, &shutdown) => panic!("it never ends"),
         waited = timeout(SOON, waiting) => waited.expect("it keeps its place"),
+    }
+}
+
+/// A look-up that fails is no word about the customer's DNS.
+#[tokio::test]
+async fn a_name_leads_here_leads_elsewhere_or_cannot_be_looked_up() {
+    let lookup = Lookup::new(|host| async move {
+        match host.as_str() {
+            "mx.example" | "here.example" => Ok(vec!["192.0.2.1".parse().unwrap()]),
+            "both.example" => Ok(["192.0.2.1", "192.0.2.2"].map(|at| at.parse().unwrap()).into()),
+            "none.example" | "mx2.example" => Ok(Vec::new()),
+            _ => Err(io::Error::other("no answer")),
+        }
+    });
+    let own = |names: &[&str]| names.iter().map(|one| name(one)).collect::<Vec<_>>();
+    let ask = async |names: &[&str], host: &str| {
+        let leading = Leading::new(lookup.clone(), own(names));
+        leading.leads_here(&name(host)).await.map_err(|error| error.to_string())
+    };
+    for (host, expected) in [
+        ("here.example", Ok(true)),
+        ("both.example", Ok(false)),
+        ("none.example", Ok(false)),
+        ("lost.example", Err("cannot look up lost.example".to_owned())),
+    ] {
+        assert_eq!(ask(&["mx.example"], host).await, expected, "{host}");
+    }
+    assert_eq!(ask(&["mx.example", "lost.example"], "here.example").await, Ok(true));
+    for names in [&["mx.example", "lost.example"][..], &["mx2.example"]] {
+        let failed = Err(format!("cannot look up {}", names[names.len() - 1]));
+        assert_eq!(ask(names, "both.example").await, failed, "{names:?}");
     }
 }
 
