@@ -51,7 +51,8 @@ impl Authority {
         let hosts = &rules.policy_hosts;
         let budget = Budget::new(hosts.orders_per_hour, mint.clock().clone());
         let places = Semaphore::new(hosts.max_at_once);
-        let leading = Leading::new(lookup, settings.names.clone());
+        let leading =
+            Leading::new(lookup, settings.names.clone(), hosts.look(), mint.clock().clone());
         let (is_open, making) = (Mutex::new(is_open), Mutex::default());
         Self {
             settings,

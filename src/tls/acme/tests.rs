@@ -4,8 +4,10 @@
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use hyper::http::HeaderMap;
 use jiff::civil::date;
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
@@ -424,7 +426,7 @@ async fn a_policy_host_that_waits_after_a_failure_takes_no_place() {
     let mut authority = Arc::into_inner(authority).unwrap();
     // Every name leads here; the authority itself is not found.
     let lookup = Lookup::new(|_| async { Ok(vec!["127.0.0.1".parse().unwrap()]) });
-    authority.leading = Leading::new(lookup, authority.settings.names.clone());
+    authority.leading = leading(&lookup, &["mx.example"], || on_day(1));
     let authority = Arc::new(authority);
     let keeper = Keeper::new(&authority, name("mta-sts.agents.example"));
     let (next, shutdown) = (keeper.begin().await, Shutdown::default());
@@ -442,6 +444,37 @@ async fn a_policy_host_that_waits_after_a_failure_takes_no_place() {
     }
 }
 
+/// Finds where names lead, of a gateway with these; theirs are kept for a minute.
+fn leading(
+    lookup: &Lookup,
+    names: &[&str],
+    now: impl Fn() -> Timestamp + Send + Sync + 'static,
+) -> Leading {
+    let names = names.iter().map(|one| name(one)).collect();
+    Leading::new(lookup.clone(), names, Duration::from_secs(60), Clock::new(now))
+}
+
+#[tokio::test]
+async fn the_gateways_own_names_are_looked_up_once_for_all_hosts() {
+    let (asked, millis) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicI64::new(0)));
+    let (asking, now) = (Arc::clone(&asked), Arc::clone(&millis));
+    let lookup = Lookup::new(move |host| {
+        if host == "mx.example" {
+            asking.fetch_add(1, SeqCst);
+        }
+        async { Ok(vec!["192.0.2.1".parse().unwrap()]) }
+    });
+    let now = move || Timestamp::from_millis(now.load(SeqCst));
+    let leading = leading(&lookup, &["mx.example"], now);
+    let hosts: Vec<_> = (0..100).map(|number| name(&format!("h{number}.example"))).collect();
+    for (after, wanted) in [(0, 1), (59_999, 1), (60_000, 2)] {
+        millis.store(after, SeqCst);
+        let found = join_all(hosts.iter().map(|host| leading.leads_here(host))).await;
+        assert!(found.iter().all(|leads| matches!(leads, Ok(true))));
+        assert_eq!(asked.load(SeqCst), wanted, "after {after} ms");
+    }
+}
+
 /// A look-up that fails is no word about the customer's DNS.
 #[tokio::test]
 async fn a_name_leads_here_leads_elsewhere_or_cannot_be_looked_up() {
@@ -453,9 +486,8 @@ async fn a_name_leads_here_leads_elsewhere_or_cannot_be_looked_up() {
             _ => Err(io::Error::other("no answer")),
         }
     });
-    let own = |names: &[&str]| names.iter().map(|one| name(one)).collect::<Vec<_>>();
     let ask = async |names: &[&str], host: &str| {
-        let leading = Leading::new(lookup.clone(), own(names));
+        let leading = leading(&lookup, names, || on_day(1));
         leading.leads_here(&name(host)).await.map_err(|error| error.to_string())
     };
     for (host, expected) in [
