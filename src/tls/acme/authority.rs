@@ -1,10 +1,11 @@
 //! The authority, and what all certificates by it share: account, port, answers.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use instant_acme::{Account, AccountCredentials, NewAccount};
 use tokio::net::TcpListener;
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 
 use super::Settings;
 use super::budget::Budget;
@@ -35,6 +36,10 @@ pub(super) struct Authority {
     pub(super) leading: Leading,
     /// Orders for policy hosts.
     pub(super) budget: Budget,
+    /// Policy hosts that have certificates, or lead here and want one.
+    pub(super) room: Arc<Semaphore>,
+    /// Whether the operator was told that there are too many.
+    is_told: AtomicBool,
     /// Attempts and questions for policy hosts at the same time.
     pub(super) places: Semaphore,
 }
@@ -50,6 +55,7 @@ impl Authority {
     ) -> Self {
         let hosts = &rules.policy_hosts;
         let budget = Budget::new(hosts.orders_per_hour, mint.clock().clone());
+        let room = Arc::new(Semaphore::new(hosts.max_certificates));
         let places = Semaphore::new(hosts.max_at_once);
         let leading =
             Leading::new(lookup, settings.names.clone(), hosts.look(), mint.clock().clone());
@@ -65,12 +71,27 @@ impl Authority {
             making,
             leading,
             budget,
+            room,
+            is_told: AtomicBool::new(false),
             places,
         }
     }
 
     pub(super) fn clock(&self) -> &Clock {
         self.mint.clock()
+    }
+
+    /// Takes room for the certificate of another policy host, if there is some.
+    pub(super) fn make_room(&self) -> Option<OwnedSemaphorePermit> {
+        let room = Arc::clone(&self.room).try_acquire_owned().ok();
+        if room.is_none() && !self.is_told.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                most = self.rules.policy_hosts.max_certificates,
+                "more policy hosts lead here than policy_hosts.max_certificates (acme.toml): the \
+                 others get no certificate"
+            );
+        }
+        room
     }
 
     /// Listens for challenges, if another program had the address until now.

@@ -248,17 +248,16 @@ fn further_names(settings: &Settings) -> Result<Vec<DomainName>, FolderError> {
     Ok(names.filter_map(|name| DomainName::kept(name).ok()).collect())
 }
 
-/// Removes the folders of the further names that `is_over` tells. Returns the names that are left.
+/// Removes the folders of the further names that `is_over` tells.
 pub(super) fn remove(
     settings: &Settings,
     is_over: impl Fn(&DomainName) -> bool,
-) -> Result<Vec<DomainName>, FolderError> {
-    let (over, left): (Vec<_>, Vec<_>) = further_names(settings)?.into_iter().partition(is_over);
-    for name in &over {
+) -> Result<(), FolderError> {
+    for name in further_names(settings)?.iter().filter(|name| is_over(name)) {
         let path = AcmeFolder::of(settings, name).certificate;
         fs::remove_dir_all(&path).map_err(|source| FolderError::Write { path, source })?;
     }
-    Ok(left)
+    Ok(())
 }
 
 /// Returns the folders of ours in `within`, by their names in `folder`: one for each directory of an

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::SemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, SemaphorePermit};
 use tokio::time::{sleep, timeout};
 
 use super::authority::Authority;
@@ -37,6 +37,8 @@ pub(super) struct Next {
     pub(super) failures: u32,
     /// The certificate that is renewed; None where another one is needed.
     pub(super) held: Option<Held>,
+    /// Held by a policy host from when it leads here or has a certificate.
+    pub(super) room: Option<OwnedSemaphorePermit>,
     /// Why nothing is ordered, as the log has it.
     pub(super) told: Option<&'static str>,
 }
@@ -95,25 +97,26 @@ impl Keeper {
         loop {
             if let Some(ask) = next.ask() {
                 self.until(ask).await;
-                self.ask(&mut next).await;
+                Box::pin(self.ask(&mut next)).await;
                 continue;
             }
             self.until(next.due()).await;
             if !self.may_try(&mut next).await {
                 continue;
             }
-            let attempt = async {
+            // Boxed, as a policy host that leads elsewhere waits here for ever.
+            let attempt = Box::pin(async {
                 // Given back before the wait after a failure.
                 let _place = self.place().await;
                 self.authority.listen(shutdown).await?;
                 self.attempt(&next).await
-            };
+            });
             match attempt.await {
                 Ok(held) => {
                     // Even if the certificate's life is short.
                     let wait = self.wait(0);
                     let soonest = self.now().plus(wait);
-                    next = Next { soonest, failures: 0, held: Some(held), told: None };
+                    next = Next { soonest, failures: 0, held: Some(held), told: None, ..next };
                     self.note_end(0, wait).await;
                 }
                 Err(error) => self.put_off(&error, &mut next).await,
@@ -129,8 +132,12 @@ impl Keeper {
         }
         let (told, error) = match self.authority.leading.leads_here(&self.name).await {
             Ok(true) => {
-                self.authority.budget.take().await;
-                return true;
+                next.room = next.room.take().or_else(|| self.authority.make_room());
+                if next.room.is_some() {
+                    self.authority.budget.take().await;
+                    return true;
+                }
+                ("no certificate by ACME: there are too many policy hosts", None)
             }
             Ok(false) => (
                 "no certificate by ACME: not all addresses of this name are the gateway's, or it \
@@ -142,6 +149,9 @@ impl Keeper {
                 Some(error),
             ),
         };
+        if next.held.is_none() {
+            next.room = None;
+        }
         if next.told.replace(told) != Some(told) {
             let error = error.as_ref().map(|error| error as &dyn std::error::Error);
             tracing::info!(error, acme.name = %self.name, "{told}");
@@ -244,7 +254,10 @@ impl Keeper {
             Ok(_) => (now, 0),
             Err(_) => (now.plus(self.wait(0)), 0),
         };
-        Next { soonest, failures, held: self.show_stored().await, told: None }
+        let held = self.show_stored().await;
+        let is_counted = held.is_some() && !self.is_own();
+        let room = is_counted.then(|| self.authority.make_room()).flatten();
+        Next { soonest, failures, held, room, told: None }
     }
 
     /// Shows the stored certificate, if it can be used. Returns it, if it has the name.

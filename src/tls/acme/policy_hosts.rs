@@ -43,8 +43,6 @@ pub(super) struct PolicyHosts {
     kept: BTreeMap<DomainName, AbortHandle>,
     /// Dropping them ends them.
     keeping: JoinSet<()>,
-    /// Whether the operator was told that there are too many.
-    is_told: bool,
 }
 
 impl PolicyHosts {
@@ -55,7 +53,7 @@ impl PolicyHosts {
     ) -> Self {
         let authority = Arc::clone(authority);
         let (kept, keeping) = (BTreeMap::new(), JoinSet::new());
-        Self { authority, domains, of_files, kept, keeping, is_told: false }
+        Self { authority, domains, of_files, kept, keeping }
     }
 
     /// Follows the domains. Never ends.
@@ -94,33 +92,27 @@ impl PolicyHosts {
             tracing::info!(acme.name = %name, "no certificate is needed for this name any more");
         }
         while self.keeping.try_join_next().is_some() {}
-        let stored = self.remove_others(hosts.clone()).await.unwrap_or_else(|error| {
+        self.remove_others(hosts.clone()).await.unwrap_or_else(|error| {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(error, "cannot remove the files of certificates that nobody needs");
-            Vec::new()
         });
-        let most = self.authority.rules.policy_hosts.max_certificates;
-        // Those that have certificates first: there may be too many.
-        for name in stored.iter().filter(|name| hosts.contains(name)).chain(hosts) {
-            if self.kept.contains_key(name) {
-                continue;
-            }
-            if self.kept.len() >= most {
-                self.tell(hosts.len());
-                break;
-            }
+        let new = hosts.iter().filter(|name| !self.kept.contains_key(*name));
+        let mut begun = Vec::new();
+        for name in new {
             let keeper = Keeper::new(&self.authority, name.clone());
-            let (next, stop) = (keeper.begin().await, shutdown.clone());
+            let next = keeper.begin().await;
+            begun.push((keeper, next));
+        }
+        // Afterwards: certificates that are there come before others.
+        for (keeper, next) in begun {
+            let (name, stop) = (keeper.name.clone(), shutdown.clone());
             let keeping = self.keeping.spawn(async move { keeper.keep(next, &stop).await });
-            self.kept.insert(name.clone(), keeping);
+            self.kept.insert(name, keeping);
         }
     }
 
-    /// Removes the files of policy hosts but these. Returns the names that have files.
-    async fn remove_others(
-        &self,
-        hosts: BTreeSet<DomainName>,
-    ) -> Result<Vec<DomainName>, AcmeError> {
+    /// Removes the files of policy hosts but these.
+    async fn remove_others(&self, hosts: BTreeSet<DomainName>) -> Result<(), AcmeError> {
         let settings = self.authority.settings.clone();
         let removing = move || {
             folder::remove(&settings, |name| {
@@ -131,15 +123,5 @@ impl PolicyHosts {
         };
         let removed = tokio::task::spawn_blocking(removing).await;
         Ok(removed.map_err(|_| AcmeError::Stopped)??)
-    }
-
-    fn tell(&mut self, needed: usize) {
-        if !std::mem::replace(&mut self.is_told, true) {
-            tracing::warn!(
-                needed,
-                "more domains need certificates than policy_hosts.max_certificates (acme.toml): \
-                 the others get none"
-            );
-        }
     }
 }

@@ -153,8 +153,7 @@ fn what_is_stored_is_found_by_its_name_and_removed_by_it() {
         AcmeFolder::of(&settings, &name(one)).keep_chain(&chain(&key, one)).unwrap();
     }
     assert_eq!(names(), ["mx.example", "mta-sts.a.example", "mta-sts.b.example"]);
-    let left = folder::remove(&settings, |name| name.as_str() == "mta-sts.a.example").unwrap();
-    assert_eq!(left, [name("mta-sts.b.example")]);
+    folder::remove(&settings, |name| name.as_str() == "mta-sts.a.example").unwrap();
     assert_eq!(names(), ["mx.example", "mta-sts.b.example"]);
     let kept = all_files(&settings.folder).unwrap();
     let kept: Vec<_> = kept.iter().map(|(path, _)| path.to_str().unwrap()).collect();
@@ -390,18 +389,70 @@ fn an_unknown_order_makes_room_for_another_and_a_busy_authority_does_not() {
     }
 }
 
+/// Rules with these, in `acme.toml`.
+fn rules(folder: &Path, text: &str) -> Rules {
+    std::fs::write(folder.join("acme.toml"), text).unwrap();
+    Rules::load(folder).unwrap()
+}
+
+/// An authority that nobody finds; names lead where `lookup` says.
+fn authority(rules: Rules, folder: &Path, lookup: &Lookup) -> Arc<Authority> {
+    let Keeper { authority, .. } = work_by(rules, settings(folder), on_day(1), 0);
+    let mut authority = Arc::into_inner(authority).unwrap();
+    authority.leading = leading(lookup, &["mx.example"], || on_day(1));
+    Arc::new(authority)
+}
+
+/// Every name leads here.
+fn here() -> Lookup {
+    Lookup::new(|_| async { Ok(vec!["127.0.0.1".parse().unwrap()]) })
+}
+
+async fn until(is_true: impl Fn() -> bool) {
+    let waiting = async {
+        while !is_true() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(SOON, waiting).await.expect("it never comes");
+}
+
+fn no_domains() -> Domains {
+    Domains::by(|| async { Ok(BTreeSet::new()) })
+}
+
+/// Else one account's domains could take all certificates from others.
+#[tokio::test]
+async fn a_host_that_leads_elsewhere_takes_no_certificate_from_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = rules(folder.path(), "[policy_hosts]\nmax_certificates = 1\n");
+    let lookup = Lookup::new(|host| async move {
+        let is_here = ["mx.example", "mta-sts.z.example"].contains(&host.as_str());
+        Ok(vec![if is_here { "192.0.2.1" } else { "192.0.2.2" }.parse().unwrap()])
+    });
+    let authority = authority(rules, folder.path(), &lookup);
+    let mut hosts = PolicyHosts::new(&authority, no_domains(), None);
+    let (one, other) = (name("mta-sts.a.example"), name("mta-sts.z.example"));
+    let shutdown = Shutdown::default();
+    hosts.keep(&[one.clone(), other.clone()].into(), &shutdown).await;
+    let tried = |name: &DomainName| AcmeFolder::of(&authority.settings, name).tried().unwrap();
+    until(|| tried(&other).is_some()).await;
+    assert_eq!(tried(&one), None);
+    // It keeps its place while it leads here.
+    assert!(authority.make_room().is_none());
+    hosts.keep(&[one].into(), &shutdown).await;
+    until(|| authority.make_room().is_some()).await;
+}
+
 #[tokio::test]
 async fn certificates_that_are_there_come_first_where_there_are_too_many_and_others_need_none() {
     let folder = tempfile::tempdir().unwrap();
-    let text = "[policy_hosts]\nmax_certificates = 1\n";
-    std::fs::write(folder.path().join("acme.toml"), text).unwrap();
-    let rules = Rules::load(folder.path()).unwrap();
+    let rules = rules(folder.path(), "[policy_hosts]\nmax_certificates = 1\n");
     let work = work_by(rules, settings(folder.path()), on_day(1), 0);
     let (authority, shutdown) = (&work.authority, Shutdown::default());
     let of_files = self_signed::make_temporary(&name("mta-sts.a.example")).unwrap();
     let of_files = Certificates::new(of_files, None, authority.clock().clone());
-    let nobody = Domains::by(|| async { Ok(BTreeSet::new()) });
-    let mut hosts = PolicyHosts::new(authority, nobody, Some(of_files));
+    let mut hosts = PolicyHosts::new(authority, no_domains(), Some(of_files));
     let domains = ["a.example", "b.example", "c.example"].map(name).into();
     let needed = hosts.hosts(&domains);
     assert_eq!(needed, ["mta-sts.b.example", "mta-sts.c.example"].map(name).into());
@@ -422,25 +473,14 @@ async fn certificates_that_are_there_come_first_where_there_are_too_many_and_oth
 #[tokio::test]
 async fn a_policy_host_that_waits_after_a_failure_takes_no_place() {
     let folder = tempfile::tempdir().unwrap();
-    let Keeper { authority, .. } = work(folder.path(), on_day(1), 0);
-    let mut authority = Arc::into_inner(authority).unwrap();
-    // Every name leads here; the authority itself is not found.
-    let lookup = Lookup::new(|_| async { Ok(vec!["127.0.0.1".parse().unwrap()]) });
-    authority.leading = leading(&lookup, &["mx.example"], || on_day(1));
-    let authority = Arc::new(authority);
+    let authority = authority(Rules::defaults().unwrap(), folder.path(), &here());
     let keeper = Keeper::new(&authority, name("mta-sts.agents.example"));
     let (next, shutdown) = (keeper.begin().await, Shutdown::default());
-    let waiting = async {
-        let most = authority.rules.policy_hosts.max_at_once;
-        while keeper.folder.tried().unwrap().is_none()
-            || authority.places.available_permits() < most
-        {
-            tokio::task::yield_now().await;
-        }
-    };
+    let most = authority.rules.policy_hosts.max_at_once;
+    let has_tried = || keeper.folder.tried().unwrap().is_some();
     tokio::select! {
         () = keeper.keep(next, &shutdown) => panic!("it never ends"),
-        waited = timeout(SOON, waiting) => waited.expect("it keeps its place"),
+        () = until(|| has_tried() && authority.places.available_permits() == most) => {}
     }
 }
 
