@@ -29,7 +29,7 @@ pub(super) struct Authority {
     pub(super) challenges: Challenges,
     pub(super) mint: Mint,
     /// Whether the port for challenges is open; locked while it is being opened.
-    is_open: Mutex<bool>,
+    pub(super) is_open: Mutex<bool>,
     /// Held while an account is made, so that there is one.
     making: Mutex<()>,
     /// Finds where names lead before the authority does.

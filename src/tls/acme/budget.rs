@@ -40,6 +40,11 @@ impl Budget {
         }
     }
 
+    /// Takes back the order that was counted last: it was not placed.
+    pub(super) fn give_back(&self) {
+        self.placed.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    }
+
     /// Counts another order. Returns how long to wait if there are too many.
     fn try_take(&self) -> Option<Duration> {
         let mut placed = self.placed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -75,5 +80,7 @@ mod tests {
         now.fetch_add(1000, SeqCst);
         assert_eq!(budget.try_take(), None);
         assert_eq!(budget.try_take(), Some(HOUR - Duration::from_secs(1)));
+        budget.give_back();
+        assert_eq!(budget.try_take(), None);
     }
 }

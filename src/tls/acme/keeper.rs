@@ -101,18 +101,10 @@ impl Keeper {
                 continue;
             }
             self.until(next.due()).await;
-            if !self.may_try(&mut next).await {
-                continue;
-            }
             // Boxed, as a policy host that leads elsewhere waits here for ever.
-            let attempt = Box::pin(async {
-                // Given back before the wait after a failure.
-                let _place = self.place().await;
-                self.authority.listen(shutdown).await?;
-                self.attempt(&next).await
-            });
-            match attempt.await {
-                Ok(held) => {
+            match Box::pin(self.next_attempt(&mut next, shutdown)).await {
+                Ok(None) => {}
+                Ok(Some(held)) => {
                     // Even if the certificate's life is short.
                     let wait = self.wait(0);
                     let soonest = self.now().plus(wait);
@@ -124,17 +116,39 @@ impl Keeper {
         }
     }
 
-    /// Waits until a policy host may be ordered for. Returns false, and asks nobody, while its name
-    /// does not lead here: its domain is a customer's, and authorities count failures.
-    async fn may_try(&self, next: &mut Next) -> bool {
+    /// Makes an attempt. Returns None, and asks nobody, while a policy host does not lead here: its
+    /// domain is a customer's, and authorities count failures.
+    pub(super) async fn next_attempt(
+        &self,
+        next: &mut Next,
+        shutdown: &Shutdown,
+    ) -> Result<Option<Held>, AcmeError> {
         if self.is_own() {
-            return true;
+            self.authority.listen(shutdown).await?;
+            return self.attempt(next).await.map(Some);
         }
+        if !self.may_order(next).await {
+            return Ok(None);
+        }
+        // Before an order is counted: without the port it would fail.
+        self.authority.listen(shutdown).await?;
+        self.authority.budget.take().await;
+        // Given back before the wait after a failure.
+        let _place = self.authority.places.acquire().await;
+        // The wait may have taken hours.
+        if !self.may_order(next).await {
+            self.authority.budget.give_back();
+            return Ok(None);
+        }
+        self.attempt(next).await.map(Some)
+    }
+
+    /// Whether a policy host leads here, and there is room for its certificate; otherwise puts it off.
+    async fn may_order(&self, next: &mut Next) -> bool {
         let (told, error) = match self.authority.leading.leads_here(&self.name).await {
             Ok(true) => {
                 next.room = next.room.take().or_else(|| self.authority.make_room());
                 if next.room.is_some() {
-                    self.authority.budget.take().await;
                     return true;
                 }
                 ("no certificate by ACME: there are too many policy hosts", None)

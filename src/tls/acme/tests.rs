@@ -545,6 +545,40 @@ async fn a_name_leads_here_leads_elsewhere_or_cannot_be_looked_up() {
     }
 }
 
+/// The wait for an order may take hours, and the port may be taken.
+#[tokio::test]
+async fn an_order_counts_when_the_name_leads_here_still_and_the_port_is_ours() {
+    let folder = tempfile::tempdir().unwrap();
+    let looks = Arc::new(AtomicU64::new(0));
+    let looking = Arc::clone(&looks);
+    let lookup = Lookup::new(move |host| {
+        // At first the host leads here.
+        let is_here = host == "mx.example" || looking.fetch_add(1, SeqCst) == 0;
+        async move { Ok(vec![if is_here { "192.0.2.1" } else { "192.0.2.2" }.parse().unwrap()]) }
+    });
+    let rules = rules(folder.path(), "[policy_hosts]\norders_per_hour = 1\n");
+    let authority = authority(rules, folder.path(), &lookup);
+    let keeper = Keeper::new(&authority, name("mta-sts.agents.example"));
+    let (mut next, shutdown) = (keeper.begin().await, Shutdown::default());
+    assert!(matches!(keeper.next_attempt(&mut next, &shutdown).await, Ok(None)));
+    assert_eq!((looks.load(SeqCst), keeper.folder.tried().unwrap()), (2, None));
+    assert!(next.due() > on_day(1) && next.room.is_none());
+
+    looks.store(0, SeqCst);
+    let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let settings = Settings { http: other.local_addr().unwrap(), ..authority.settings.clone() };
+    let host = keeper.name.clone();
+    drop(keeper);
+    let mut authority = Arc::into_inner(authority).unwrap();
+    (authority.settings, authority.is_open) = (settings, false.into());
+    let authority = Arc::new(authority);
+    let keeper = Keeper::new(&authority, host);
+    let failed = keeper.next_attempt(&mut next, &shutdown).await;
+    assert!(matches!(failed, Err(AcmeError::Listen { .. })));
+    // The only one of the hour is left.
+    timeout(SOON, authority.budget.take()).await.unwrap();
+}
+
 /// Sends these bytes, and returns all that comes back until the connection is closed.
 async fn answer(at: SocketAddr, octets: &[u8]) -> String {
     let mut stream = TcpStream::connect(at).await.unwrap();
