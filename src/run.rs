@@ -64,7 +64,7 @@ pub use self::settings::{McpTools, OtlpSettings, RunError, Settings, TlsSettings
 pub use self::sockets::{SocketError, Sockets};
 use self::threads::Threads;
 use self::tls::Tls;
-pub use self::tls::{OwnCertificate, own_certificates};
+pub use self::tls::{OwnCertificate, OwnCertificates, own_certificates};
 use self::traces::Exporting;
 pub use self::vault::{VaultFileError, check_secrets, read_secrets_key, secrets_key_file};
 pub use crate::smtp::FrontEnd;

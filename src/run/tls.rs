@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::{RunError, Sockets, TlsSettings};
-use crate::app::doctor::domain_checks::ShownCertificate;
+use crate::app::doctor::domain::ShownCertificate;
 use crate::app::system::CertificateEnd;
 use crate::domain::acme_challenge::AcmeChallenge::{Http01, TlsAlpn01};
 use crate::domain::clock::Clock;
@@ -144,7 +144,7 @@ impl Tls {
     /// How to read the certificate that SMTP clients are shown.
     pub(super) fn shown(&self) -> ShownCertificate {
         let certificates = self.certificates.clone();
-        Arc::new(move || certificates.current().certificate().clone())
+        Arc::new(move |host| Some(certificates.current_for(host).certificate().clone()))
     }
 
     /// How to learn why senders that verify the certificate of this host would not deliver.
@@ -196,12 +196,20 @@ async fn owned_domains(
 /// None if there is none before the server runs: its authority or its first start makes it.
 pub type OwnCertificate = (&'static str, Option<Certificate>);
 
+/// The certificates of some settings.
+#[derive(Default)]
+pub struct OwnCertificates {
+    pub of_listeners: Vec<OwnCertificate>,
+    /// Those that an authority issued for names beside the hostname.
+    pub of_names: Vec<(DomainName, Certificate)>,
+}
+
 /// Reads the certificates of these settings, as a server does at its start; makes none.
 pub async fn own_certificates(
     settings: &TlsSettings,
     place: &StorePlace,
     clock: &Clock,
-) -> Result<Vec<OwnCertificate>, RunError> {
+) -> Result<OwnCertificates, RunError> {
     let read = async |paths: &Paths| {
         let files = Files::open(paths.clone(), None, clock.clone()).await?;
         Ok::<_, RunError>(files.certificates().current().certificate().clone())
@@ -225,7 +233,13 @@ pub async fn own_certificates(
     let https = settings.serves_https().then_some(("https", https));
     let of_policies = first(&stored, |name| domain_of(name.as_str()).is_some());
     let of_policies = of_policies.map(|found| ("mta-sts", Some(found)));
-    Ok([("smtp", smtp)].into_iter().chain(https).chain(of_policies).collect())
+    let of_listeners = [("smtp", smtp)].into_iter().chain(https).chain(of_policies).collect();
+    let names = settings.acme.iter().flat_map(|acme| acme.names.iter().skip(1));
+    let of_name = |name: &DomainName| {
+        let (_, pair) = stored.iter().find(|(stored, _)| stored == name)?;
+        Some((name.clone(), pair.certificate().clone()))
+    };
+    Ok(OwnCertificates { of_listeners, of_names: names.filter_map(of_name).collect() })
 }
 
 /// Returns the certificate that ends first, of those with such names.

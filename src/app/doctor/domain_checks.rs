@@ -8,21 +8,17 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::domain::{self, ServerFacts};
+use super::domain::{self, ServerFacts, ShownCertificate};
 use super::{Check, CheckSubject};
 use crate::app::tenancy::TenancyError;
 use crate::domain::clock::Clock;
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::AccountId;
-use crate::egress::certificate::Certificate;
 use crate::store::Store;
 use crate::verify::Authenticator;
 
 /// The port to which mail servers deliver (RFC 5321 §4.5.4.2).
 const MAIL: u16 = 25;
-
-/// How to read the certificate that SMTP clients are shown.
-pub type ShownCertificate = Arc<dyn Fn() -> Certificate + Send + Sync>;
 
 #[derive(Clone)]
 pub struct DomainChecks {
@@ -76,7 +72,7 @@ impl DomainChecks {
         }
         let facts = ServerFacts {
             hostname: self.server.hostname.clone(),
-            certificate: Some((self.server.certificate)()),
+            certificate: Arc::clone(&self.server.certificate),
             now: self.clock.now(),
             expiry_warning: self.server.expiry_warning,
             deadline: Instant::now() + self.within,

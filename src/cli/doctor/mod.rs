@@ -13,6 +13,7 @@ mod report;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -25,7 +26,7 @@ use self::ports::Listeners;
 use self::report::Report;
 use super::global_args::GlobalArgs;
 use super::{Failure, serve};
-use crate::app::doctor::domain::ServerFacts;
+use crate::app::doctor::domain::{ServerFacts, ShownCertificate};
 use crate::app::doctor::{
     Check, CheckSubject, certificates, database, domain, egress, originals, resolvers,
 };
@@ -33,7 +34,6 @@ use crate::config::{ServeOptions, StoreOptions};
 use crate::domain::causes::with_causes;
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::Mint;
-use crate::egress::certificate::Certificate;
 use crate::egress::guard::Guard;
 use crate::run::{self, Settings};
 use crate::store::{Serving, Store, StoreError};
@@ -86,7 +86,7 @@ impl Doctor {
         let mut report = Report::new(global.json);
         let (opened, listeners) =
             tokio::join!(Opened::of(&settings, global.store.file(), &mint), ports::look(&settings));
-        let shown = listeners.certificate.clone().or_else(|| opened.certificate("smtp"));
+        let shown = opened.shown(&listeners);
         let (general, of_domains) =
             tokio::join!(opened.check(&settings, &mint, &listeners), async {
                 of_domains(&settings, &mint, opened.domains(domains).await, shown).await
@@ -142,7 +142,7 @@ struct Opened<'f> {
     /// The file with settings, if there is one.
     file: Option<&'f Path>,
     store: Option<Store>,
-    certificates: Vec<run::OwnCertificate>,
+    certificates: run::OwnCertificates,
     /// Parts that could not be opened.
     failures: Vec<Check>,
 }
@@ -170,14 +170,20 @@ impl<'f> Opened<'f> {
             let detail = serve::start_errors::NamedSettings::of(settings).explain(error);
             let advice = "correct the files: a start would fail";
             failures.push(topic.failure(with_causes(detail.as_ref()), advice));
-            Vec::new()
+            run::OwnCertificates::default()
         });
         Self { file, store, certificates, failures }
     }
 
-    fn certificate(&self, listener: &str) -> Option<Certificate> {
-        let found = self.certificates.iter().find(|(name, _)| *name == listener);
-        found.and_then(|(_, certificate)| certificate.clone())
+    /// How to read the certificate that SMTP clients are shown who ask for a host.
+    fn shown(&self, listeners: &Listeners) -> ShownCertificate {
+        let own = self.certificates.of_listeners.iter().find(|(listener, _)| *listener == "smtp");
+        let own = listeners.certificate.clone().or_else(|| own.and_then(|(_, own)| own.clone()));
+        let of_names = self.certificates.of_names.clone();
+        Arc::new(move |host| {
+            let of_host = of_names.iter().find(|(name, _)| name.as_str() == host);
+            of_host.map(|(_, certificate)| certificate.clone()).or_else(|| own.clone())
+        })
     }
 
     /// Checks everything but ports, domains and the test message.
@@ -226,7 +232,7 @@ impl<'f> Opened<'f> {
                     .skipped("there is none yet: the server makes or gets it when it runs"),
             }
         };
-        self.certificates.iter().map(of_one).collect()
+        self.certificates.of_listeners.iter().map(of_one).collect()
     }
 
     /// The domains to check: the named ones, else those of the store.
@@ -251,12 +257,12 @@ impl<'f> Opened<'f> {
     }
 }
 
-/// Checks the DNS of domains, some at a time. `shown` is the certificate of this server.
+/// Checks the DNS of domains, some at a time. `shown` reads the certificates of this server.
 async fn of_domains(
     settings: &Settings,
     mint: &Mint,
     domains: Vec<DomainName>,
-    shown: Option<Certificate>,
+    shown: ShownCertificate,
 ) -> Vec<Check> {
     let rules = &settings.rules;
     let dns = match run::authenticator(settings.dns.as_deref(), &rules.intake, &settings.hostname) {
@@ -318,7 +324,7 @@ mod tests {
             .collect();
         let facts = ServerFacts {
             hostname: DomainName::parse("mx.example").unwrap(),
-            certificate: None,
+            certificate: Arc::new(|_| None),
             now: run::system_mint().clock().now(),
             expiry_warning: Duration::ZERO,
             deadline: Instant::now() + within,
