@@ -202,6 +202,8 @@ pub struct OwnCertificates {
     pub of_listeners: Vec<OwnCertificate>,
     /// Those that an authority issued for names beside the hostname.
     pub of_names: Vec<(DomainName, Certificate)>,
+    /// For hosts of policies: the one that ends first.
+    pub of_policies: Option<Certificate>,
 }
 
 /// Reads the certificates of these settings, as a server does at its start; makes none.
@@ -232,14 +234,13 @@ pub async fn own_certificates(
     };
     let https = settings.serves_https().then_some(("https", https));
     let of_policies = first(&stored, |name| domain_of(name.as_str()).is_some());
-    let of_policies = of_policies.map(|found| ("mta-sts", Some(found)));
-    let of_listeners = [("smtp", smtp)].into_iter().chain(https).chain(of_policies).collect();
+    let of_listeners = [("smtp", smtp)].into_iter().chain(https).collect();
     let names = settings.acme.iter().flat_map(|acme| acme.names.iter().skip(1));
     let of_name = |name: &DomainName| {
         let (_, pair) = stored.iter().find(|(stored, _)| stored == name)?;
         Some((name.clone(), pair.certificate().clone()))
     };
-    Ok(OwnCertificates { of_listeners, of_names: names.filter_map(of_name).collect() })
+    Ok(OwnCertificates { of_listeners, of_names: names.filter_map(of_name).collect(), of_policies })
 }
 
 /// Returns the certificate that ends first, of those with such names.

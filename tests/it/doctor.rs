@@ -327,6 +327,12 @@ async fn a_mail_exchanger_of_acme_names_has_its_own_certificate() {
     keep(second, (1975, 4000));
     let said = ward.doctor(None, &own).await;
     said.expect(("certificate", second), "ok", &["it is for this host, until 4000"]);
+
+    // A customer's DNS makes no failure.
+    keep("mta-sts.agents.example", (1975, 2020));
+    let said = ward.doctor(None, &own).await;
+    let words = ["expired on 2020-01-01", "the log says whose"];
+    said.expect(("certificate", "mta-sts"), "warning", &words);
     ward.site.finish().await;
 }
 

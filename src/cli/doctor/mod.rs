@@ -232,7 +232,10 @@ impl<'f> Opened<'f> {
                     .skipped("there is none yet: the server makes or gets it when it runs"),
             }
         };
-        self.certificates.of_listeners.iter().map(of_one).collect()
+        let of_policies = self.certificates.of_policies.iter();
+        let of_policies =
+            of_policies.map(|first| certificates::check_of_policies(first, now, warning));
+        self.certificates.of_listeners.iter().map(of_one).chain(of_policies).collect()
     }
 
     /// The domains to check: the named ones, else those of the store.

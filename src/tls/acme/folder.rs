@@ -163,7 +163,15 @@ impl AcmeFolder {
     }
 
     pub(super) fn forget_order(&self) -> Result<(), FolderError> {
-        let path = self.certificate.join(ORDER);
+        self.forget(ORDER)
+    }
+
+    pub(super) fn forget_chain(&self) -> Result<(), FolderError> {
+        self.forget(CHAIN)
+    }
+
+    fn forget(&self, file: &str) -> Result<(), FolderError> {
+        let path = self.certificate.join(file);
         match fs::remove_file(&path) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
                 Err(FolderError::Write { path, source })

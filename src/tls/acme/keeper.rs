@@ -163,8 +163,8 @@ impl Keeper {
                 Some(error),
             ),
         };
-        if next.held.is_none() {
-            next.room = None;
+        if next.held.as_ref().is_none_or(|held| held.pair.until() < self.now()) {
+            self.leave(next).await;
         }
         if next.told.replace(told) != Some(told) {
             let error = error.as_ref().map(|error| error as &dyn std::error::Error);
@@ -172,6 +172,21 @@ impl Keeper {
         }
         next.soonest = self.now().plus(self.authority.rules.policy_hosts.look());
         false
+    }
+
+    /// Gives its room to another host, and forgets a certificate that has ended: its name may lead
+    /// elsewhere for good, and nobody should have to look after it.
+    async fn leave(&self, next: &mut Next) {
+        next.room = None;
+        if next.held.take().is_none() {
+            return;
+        }
+        self.authority.certificates.others().forget(&self.name);
+        tracing::info!(acme.name = %self.name, "a certificate by ACME has ended, and is forgotten");
+        if let Err(error) = self.folder.on_disk(AcmeFolder::forget_chain).await {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "cannot remove the file of a certificate that has ended");
+        }
     }
 
     /// Waits until the authority may be asked about a policy host; the gateway's own names need no

@@ -545,6 +545,27 @@ async fn a_name_leads_here_leads_elsewhere_or_cannot_be_looked_up() {
     }
 }
 
+/// Else the alert of a customer who has left would last for ever.
+#[tokio::test]
+async fn an_ended_certificate_whose_name_leads_elsewhere_is_forgotten() {
+    for (day, is_kept) in [(99, true), (101, false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let work = work(folder.path(), on_day(day), 0);
+        let host = name("mta-sts.agents.example");
+        let keeper = Keeper::new(&work.authority, host.clone());
+        let key = keeper.folder.key().unwrap().serialize_pem();
+        keeper.folder.keep_chain(&chain(&key, host.as_str())).unwrap();
+        let mut next = keeper.begin().await;
+        let end = || work.authority.certificates.others().first_end(true);
+        assert!(end().is_some() && next.room.is_some());
+        let attempt = keeper.next_attempt(&mut next, &Shutdown::default()).await;
+        assert!(matches!(attempt, Ok(None)));
+        let found = (end().is_some(), next.held.is_some(), next.room.is_some());
+        assert_eq!(found, (is_kept, is_kept, is_kept), "on day {day}");
+        assert_eq!(keeper.folder.chain().unwrap().is_some(), is_kept);
+    }
+}
+
 /// The wait for an order may take hours, and the port may be taken.
 #[tokio::test]
 async fn an_order_counts_when_the_name_leads_here_still_and_the_port_is_ours() {
