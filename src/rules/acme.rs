@@ -25,6 +25,7 @@ pub struct Renewal {
     check_seconds: u64,
     ask_seconds: u64,
     ask_least_seconds: u64,
+    least_age_seconds: u64,
 }
 
 impl Renewal {
@@ -33,6 +34,7 @@ impl Renewal {
         /// When the authority is asked for its window again, if it does not say when.
         ask = seconds(ask_seconds);
         ask_least = seconds(ask_least_seconds);
+        least_age = seconds(least_age_seconds);
     }
 }
 
@@ -105,6 +107,7 @@ impl AcmeRules {
             check_seconds: 1..=86_400;
             ask_seconds: 60..=86_400;
             ask_least_seconds: 1..=86_400;
+            least_age_seconds: 0..=604_800;
         })?;
         self.retries.0.validate("acme.toml", "retries", 1..=100, 1..=604_800)?;
         ranges!("acme.toml", attempt of self.attempt, {

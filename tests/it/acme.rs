@@ -25,7 +25,8 @@ use crate::support::{PATIENCE, http, rules, signed};
 const QUICK: (&str, &str) = (
     "acme.toml",
     "[renewal]\nafter_percent = 10\njitter_percent = 0\ncheck_seconds = 1\nask_least_seconds = 1\n\
-     [retries]\nwait_seconds = [1]\njitter_percent = 0\n[policy_hosts]\nlook_seconds = 1\n",
+     least_age_seconds = 0\n[retries]\nwait_seconds = [1]\njitter_percent = 0\n\
+     [policy_hosts]\nlook_seconds = 1\n",
 );
 
 /// Seconds that a certificate is valid: renewed by and by, or not during a test.

@@ -11,7 +11,7 @@ use super::failure::AcmeError;
 use super::folder::{AcmeFolder, AttemptRecord};
 use super::order::Issued;
 use super::transport::Transport;
-use super::window::{Suggestion, Window};
+use super::window::Suggestion;
 use crate::domain::clock::Timestamp;
 use crate::domain::domain_name::DomainName;
 use crate::shutdown::Shutdown;
@@ -49,6 +49,8 @@ pub(super) struct Held {
     pub(super) pair: Pair,
     /// When a part of its life is over.
     by_rule: Timestamp,
+    /// The authority's word counts from here on.
+    soonest: Timestamp,
     suggestion: Suggestion,
 }
 
@@ -56,7 +58,7 @@ impl Held {
     /// When it is renewed, and by whose word.
     fn renewal(&self) -> (Timestamp, &'static str) {
         match self.suggestion.window {
-            Some(window) => (window.moment, "the authority"),
+            Some(window) => (window.moment.max(self.soonest), "the authority"),
             None => (self.by_rule, "its life"),
         }
     }
@@ -302,7 +304,8 @@ impl Keeper {
                     return None;
                 }
                 let suggestion = self.kept_suggestion(&pair).await;
-                Some(Held { by_rule: self.renewal(&pair), pair, suggestion })
+                let by_rule = self.renewal(&pair);
+                Some(self.held(pair, by_rule, suggestion))
             }
             Err(error) => {
                 tracing::warn!(
@@ -352,11 +355,8 @@ impl Keeper {
         if by_rule <= self.now() {
             return Err(AcmeError::Clock { from: pair.from(), until: pair.until() });
         }
-        let mut suggestion = self.suggestion(Ok(account), &pair, None).await;
-        // A new certificate that is to be renewed at once is a fault of the authority.
-        let is_ahead = |window: &Window| window.moment > self.now();
-        suggestion.window = suggestion.window.filter(is_ahead);
-        let held = Held { pair, by_rule, suggestion };
+        let suggestion = self.suggestion(Ok(account), &pair, None).await;
+        let held = self.held(pair, by_rule, suggestion);
         let (due, by) = held.renewal();
         tracing::info!(
             acme.name = %self.name,
@@ -367,6 +367,11 @@ impl Keeper {
             "new certificate by ACME"
         );
         Ok(held)
+    }
+
+    fn held(&self, pair: Pair, by_rule: Timestamp, suggestion: Suggestion) -> Held {
+        let soonest = pair.from().plus(self.authority.rules.renewal.least_age()).min(by_rule);
+        Held { pair, by_rule, soonest, suggestion }
     }
 
     /// Returns when the part of the certificate's life in `renewal` of `acme.toml` is over.
