@@ -26,8 +26,9 @@ impl Budget {
 
     /// Counts an order from before the start.
     pub(super) fn count(&self, at: Timestamp) {
-        let at = self.clock.steady_of(at);
-        if at.plus(HOUR) > self.clock.steady() {
+        let (at, now) = (self.clock.steady_of(at), self.clock.steady());
+        // Beyond it the clock was wrong then.
+        if at <= now && at.plus(HOUR) > now {
             self.placed.lock().unwrap_or_else(PoisonError::into_inner).push(at);
         }
     }
@@ -74,6 +75,7 @@ mod tests {
         let clock = Clock::new(move || Timestamp::from_millis(told.load(SeqCst)));
         let budget = Budget::new(2, clock);
         budget.count(Timestamp::from_millis(10_000_000 - 3_600_000));
+        budget.count(Timestamp::from_millis(10_000_001));
         budget.count(Timestamp::from_millis(10_000_000 - 3_599_000));
         assert_eq!(budget.try_take(), None);
         assert_eq!(budget.try_take(), Some(Duration::from_secs(1)));

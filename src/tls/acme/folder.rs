@@ -256,6 +256,18 @@ fn further_names(settings: &Settings) -> Result<Vec<DomainName>, FolderError> {
     Ok(names.filter_map(|name| DomainName::kept(name).ok()).collect())
 }
 
+/// Returns when the authority was asked last for each of the further names that `is_meant` tells.
+pub(super) fn attempts(
+    settings: &Settings,
+    is_meant: impl Fn(&DomainName) -> bool,
+) -> Result<Vec<Timestamp>, FolderError> {
+    let mut attempts = Vec::new();
+    for name in further_names(settings)?.iter().filter(|name| is_meant(name)) {
+        attempts.extend(AcmeFolder::of(settings, name).tried()?.map(|tried| tried.at));
+    }
+    Ok(attempts)
+}
+
 /// Removes the folders of the further names that `is_over` tells.
 pub(super) fn remove(
     settings: &Settings,

@@ -276,9 +276,6 @@ impl Keeper {
         let (soonest, failures) = match self.folder.on_disk(AcmeFolder::tried).await {
             // A file cannot make the wait longer than the longest.
             Ok(Some(tried)) if tried.at <= now => {
-                if !self.is_own() {
-                    self.authority.budget.count(tried.at);
-                }
                 (tried.not_before.min(now.plus(self.wait(u32::MAX))), tried.failures)
             }
             // The authority was never asked, or the clock was wrong then.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::sleep;
 
+use super::Settings;
 use super::authority::Authority;
 use super::failure::AcmeError;
 use super::folder;
@@ -58,6 +59,7 @@ impl PolicyHosts {
 
     /// Follows the domains. Never ends.
     pub(super) async fn follow(mut self, shutdown: &Shutdown) {
+        self.count_attempts().await;
         loop {
             match (self.domains.0)().await {
                 Ok(domains) => self.keep(&self.hosts(&domains), shutdown).await,
@@ -68,6 +70,15 @@ impl PolicyHosts {
             }
             sleep(self.authority.rules.policy_hosts.look()).await;
         }
+    }
+
+    /// Counts the orders from before the start, of removed domains too, before any other is placed.
+    pub(super) async fn count_attempts(&self) {
+        let settings = self.authority.settings.clone();
+        let reading = move || folder::attempts(&settings, |name| is_policy_host(&settings, name));
+        // The first attempts report faults of the folder.
+        let attempts = tokio::task::spawn_blocking(reading).await.ok().and_then(Result::ok);
+        attempts.into_iter().flatten().for_each(|at| self.authority.budget.count(at));
     }
 
     /// Returns the hosts of these domains that need certificates of their own.
@@ -116,12 +127,15 @@ impl PolicyHosts {
         let settings = self.authority.settings.clone();
         let removing = move || {
             folder::remove(&settings, |name| {
-                mta_sts::domain_of(name.as_str()).is_some()
-                    && !hosts.contains(name)
-                    && !settings.names.contains(name)
+                is_policy_host(&settings, name) && !hosts.contains(name)
             })
         };
         let removed = tokio::task::spawn_blocking(removing).await;
         Ok(removed.map_err(|_| AcmeError::Stopped)??)
     }
+}
+
+/// Whether the name is of a customer's policy, and none of the operator's.
+fn is_policy_host(settings: &Settings, name: &DomainName) -> bool {
+    mta_sts::domain_of(name.as_str()).is_some() && !settings.names.contains(name)
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use hyper::http::HeaderMap;
 use jiff::civil::date;
@@ -547,6 +548,29 @@ async fn a_name_leads_here_leads_elsewhere_or_cannot_be_looked_up() {
         let failed = Err(format!("cannot look up {}", names[names.len() - 1]));
         assert_eq!(ask(names, "both.example").await, failed, "{names:?}");
     }
+}
+
+/// Whichever host comes first after a restart.
+#[tokio::test]
+async fn orders_from_before_a_start_count_before_any_other_is_placed() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = rules(folder.path(), "[policy_hosts]\norders_per_hour = 1\n");
+    let authority = authority(rules, folder.path(), &here());
+    let hosts = PolicyHosts::new(&authority, no_domains(), None);
+    let note = |host: &str, at: Timestamp| {
+        let tried = AttemptRecord { at, not_before: at, failures: 0 };
+        AcmeFolder::of(&authority.settings, &name(host)).note(tried).unwrap();
+    };
+    // The gateway's own names need no place, and long ago does not count.
+    note("mx.example", on_day(1));
+    note("mx2.example", on_day(1));
+    note("mta-sts.a.example", on_day(0));
+    hosts.count_attempts().await;
+    assert_eq!(authority.budget.take().now_or_never(), Some(()));
+    authority.budget.give_back();
+    note("mta-sts.z.example", on_day(1));
+    hosts.count_attempts().await;
+    assert_eq!(authority.budget.take().now_or_never(), None);
 }
 
 /// Else the alert of a customer who has left would last for ever.
