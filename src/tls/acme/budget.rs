@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use crate::domain::clock::{Clock, Timestamp};
 
-const HOUR: Duration = Duration::from_secs(3600);
+pub(super) const HOUR: Duration = Duration::from_secs(3600);
 
 /// The orders of the last hour.
 pub(super) struct Budget {

@@ -28,6 +28,7 @@ use crate::domain::secret::Secret;
 use crate::tls::pair::Pair;
 
 use super::Settings;
+use super::budget::HOUR;
 use super::failure::AcmeError;
 
 const KEY: &str = "key.pem";
@@ -61,6 +62,11 @@ pub(super) struct AttemptRecord {
 }
 
 impl AttemptRecord {
+    /// Whether it still bounds requests: its wait is not over, or it is of the last hour.
+    fn counts(&self, now: Timestamp) -> bool {
+        self.not_before > now || self.at.plus(HOUR) > now
+    }
+
     fn parse(text: &str) -> Option<Self> {
         let mut numbers = text.split_whitespace().map(str::parse::<i64>);
         let mut next = || numbers.next()?.ok();
@@ -268,14 +274,22 @@ pub(super) fn attempts(
     Ok(attempts)
 }
 
-/// Removes the folders of the further names that `is_over` tells.
+/// Removes the folders of the further names that `is_over` tells, but for waits that are not over
+/// `now`: who removes a domain and adds it again has the authority asked no sooner.
 pub(super) fn remove(
     settings: &Settings,
+    now: Timestamp,
     is_over: impl Fn(&DomainName) -> bool,
 ) -> Result<(), FolderError> {
     for name in further_names(settings)?.iter().filter(|name| is_over(name)) {
-        let path = AcmeFolder::of(settings, name).certificate;
-        fs::remove_dir_all(&path).map_err(|source| FolderError::Write { path, source })?;
+        let folder = AcmeFolder::of(settings, name);
+        let waits = folder.tried()?.is_some_and(|tried| tried.counts(now));
+        if waits {
+            [CHAIN, ORDER, WINDOW].into_iter().try_for_each(|file| folder.forget(file))?;
+        } else {
+            let path = folder.certificate;
+            fs::remove_dir_all(&path).map_err(|source| FolderError::Write { path, source })?;
+        }
     }
     Ok(())
 }

@@ -2,7 +2,8 @@
 //! of the operator: each has its own order, so that one customer's DNS holds up no other's.
 //!
 //! The domains are looked at from time to time. A new one gets a keeper, which orders nothing until
-//! the host leads here. One that is gone is no longer shown, and its files are removed.
+//! the host leads here. One that is gone is no longer shown, and its files are removed, its waits when
+//! they are over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
@@ -124,9 +125,9 @@ impl PolicyHosts {
 
     /// Removes the files of policy hosts but these.
     async fn remove_others(&self, hosts: BTreeSet<DomainName>) -> Result<(), AcmeError> {
-        let settings = self.authority.settings.clone();
+        let (settings, now) = (self.authority.settings.clone(), self.authority.clock().now());
         let removing = move || {
-            folder::remove(&settings, |name| {
+            folder::remove(&settings, now, |name| {
                 is_policy_host(&settings, name) && !hosts.contains(name)
             })
         };

@@ -154,7 +154,8 @@ fn what_is_stored_is_found_by_its_name_and_removed_by_it() {
         AcmeFolder::of(&settings, &name(one)).keep_chain(&chain(&key, one)).unwrap();
     }
     assert_eq!(names(), ["mx.example", "mta-sts.a.example", "mta-sts.b.example"]);
-    folder::remove(&settings, |name| name.as_str() == "mta-sts.a.example").unwrap();
+    let is_a = |name: &DomainName| name.as_str() == "mta-sts.a.example";
+    folder::remove(&settings, on_day(1), is_a).unwrap();
     assert_eq!(names(), ["mx.example", "mta-sts.b.example"]);
     let kept = all_files(&settings.folder).unwrap();
     let kept: Vec<_> = kept.iter().map(|(path, _)| path.to_str().unwrap()).collect();
@@ -162,6 +163,27 @@ fn what_is_stored_is_found_by_its_name_and_removed_by_it() {
     let wanted =
         ["/chain.pem", "/mta-sts.b.example/chain.pem"].map(|end| format!("{directory}{end}"));
     assert_eq!(kept, [wanted[0].as_str(), &wanted[1], "key.pem"]);
+}
+
+/// Else who toggles a domain would have the authority asked each time.
+#[test]
+fn waits_of_a_removed_name_stay_until_they_are_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = settings(folder.path());
+    let host = AcmeFolder::of(&settings, &name("mta-sts.a.example"));
+    let later = |minutes: u64| on_day(1).plus(Duration::from_secs(minutes * 60));
+    for (wait, until) in [(1, 60), (180, 180)] {
+        let tried = AttemptRecord { at: on_day(1), not_before: later(wait), failures: 3 };
+        host.note(tried).unwrap();
+        host.keep_chain("the chain").unwrap();
+        host.keep_order("https://ca.example/order/1").unwrap();
+        folder::remove(&settings, later(until - 1), |_| true).unwrap();
+        assert_eq!(host.tried().unwrap(), Some(tried));
+        assert_eq!((host.chain().unwrap(), host.order().unwrap()), (None, None));
+        folder::remove(&settings, later(until), |_| true).unwrap();
+        let path = settings.folder.join("ca.example_9000_acme_dir/mta-sts.a.example");
+        assert!(!path.exists(), "{wait}");
+    }
 }
 
 #[test]
