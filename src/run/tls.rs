@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use tokio::sync::Mutex;
+
 use super::{RunError, Sockets, TlsSettings};
 use crate::app::doctor::domain::ShownCertificate;
 use crate::app::system::CertificateEnd;
@@ -133,7 +135,8 @@ impl Tls {
         // Without https, somebody else has the certificate of the policy.
         self.acme = Some(match domains.filter(|_| self.https.is_some()) {
             Some(store) => {
-                let domains = Domains::by(move || owned_domains(store.clone()));
+                let known = Arc::new(KnownDomains { store, read: Mutex::default() });
+                let domains = Domains::by(move || Arc::clone(&known).now());
                 acme.with_policy_hosts(domains, self.of_files.take())
             }
             None => acme,
@@ -178,17 +181,36 @@ fn end(listener: &'static str, certificates: &Certificates) -> CertificateEnd {
     (listener, Arc::new(first))
 }
 
-/// Reads all domains of accounts, some at a time.
-async fn owned_domains(
+/// The domains of accounts, read again only after a change.
+struct KnownDomains {
     store: Store,
-) -> Result<BTreeSet<DomainName>, Box<dyn std::error::Error + Send + Sync>> {
-    let mut all = BTreeSet::new();
-    loop {
-        let some = store.owned_domains(all.last(), DOMAINS_AT_ONCE).await?;
-        if some.is_empty() {
-            return Ok(all);
+    /// The version of the directory before they were read: every change of domains makes a new one.
+    read: Mutex<Option<(i64, Arc<BTreeSet<DomainName>>)>>,
+}
+
+impl KnownDomains {
+    async fn now(
+        self: Arc<Self>,
+    ) -> Result<Arc<BTreeSet<DomainName>>, Box<dyn std::error::Error + Send + Sync>> {
+        let mut read = self.read.lock().await;
+        let version = self.store.directory_version().await?;
+        if let Some((known, domains)) = &*read
+            && *known == version
+        {
+            return Ok(Arc::clone(domains));
         }
-        all.extend(some);
+        let mut all = BTreeSet::new();
+        // Some at a time.
+        loop {
+            let some = self.store.owned_domains(all.last(), DOMAINS_AT_ONCE).await?;
+            if some.is_empty() {
+                break;
+            }
+            all.extend(some);
+        }
+        let all = Arc::new(all);
+        *read = Some((version, Arc::clone(&all)));
+        Ok(all)
     }
 }
 
@@ -256,5 +278,26 @@ fn self_signed(place: &StorePlace, hostname: &DomainName) -> Result<Pair, SelfSi
     match &place.database {
         Location::Folder(folder) => self_signed::load_or_make(&folder.join(TLS), hostname),
         Location::Postgres(_) => self_signed::make_temporary(hostname),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::tests::House;
+
+    #[tokio::test]
+    async fn domains_are_read_again_only_after_a_change() {
+        let house = House::new().await;
+        let known = Arc::new(KnownDomains { store: house.store.clone(), read: Mutex::default() });
+        let read = async || Arc::clone(&known).now().await.unwrap();
+        let (account, domain) = (house.id("org1"), DomainName::parse("added.example").unwrap());
+        let before = read().await;
+        assert!(Arc::ptr_eq(&before, &read().await));
+        house.tenancy.add_domain(&domain, account).await.unwrap();
+        let after = read().await;
+        assert!(after.contains(&domain) && !before.contains(&domain));
+        house.tenancy.remove_domain(&domain, account).await.unwrap();
+        assert_eq!(read().await, before);
     }
 }

@@ -23,7 +23,7 @@ use crate::shutdown::Shutdown;
 use crate::tls::Certificates;
 
 /// Domains of accounts, or why they cannot be read.
-type Found = Result<BTreeSet<DomainName>, Box<dyn std::error::Error + Send + Sync>>;
+type Found = Result<Arc<BTreeSet<DomainName>>, Box<dyn std::error::Error + Send + Sync>>;
 
 /// Where the domains of accounts come from.
 #[derive(Clone)]

@@ -445,7 +445,7 @@ async fn until(is_true: impl Fn() -> bool) {
 }
 
 fn no_domains() -> Domains {
-    Domains::by(|| async { Ok(BTreeSet::new()) })
+    Domains::by(|| async { Ok(Arc::default()) })
 }
 
 /// Else one account's domains could take all certificates from others.
