@@ -436,6 +436,9 @@ async fn a_domain_gets_its_certificate_when_it_is_proven_and_leads_here_and_lose
     assert!(chain.exists());
     assert!(names(&shown(&server, HOST_OF_NEW, &[]).await.unwrap(), HOST_OF_NEW));
 
+    // The customer takes the name away before the renewal.
+    around.site.dns.change(|zone| zone.remove(HOST_OF_NEW, "CNAME")).unwrap();
+    around.logged(&["is not renewed", HOST_OF_NEW, "tls.until"]).await;
     domain("remove").await;
     around.logged(&["no certificate is needed for this name any more", HOST_OF_NEW]).await;
     let gone = async {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, SemaphorePermit};
 use tokio::time::{sleep, timeout};
+use tracing::field;
 
 use super::authority::Authority;
 use super::failure::AcmeError;
@@ -153,24 +154,30 @@ impl Keeper {
                 if next.room.is_some() {
                     return true;
                 }
-                ("no certificate by ACME: there are too many policy hosts", None)
+                ("no certificate by ACME is ordered: there are too many policy hosts", None)
             }
+            Ok(false) if next.held.is_some() => (
+                "a certificate by ACME is not renewed: not all addresses of this name are the \
+                 gateway's, or it has none; it is renewed when its CNAME leads here",
+                None,
+            ),
             Ok(false) => (
                 "no certificate by ACME: not all addresses of this name are the gateway's, or it \
                  has none; it gets one when its CNAME leads here",
                 None,
             ),
             Err(error) => (
-                "no certificate by ACME: it is not known whether this name leads here",
+                "no certificate by ACME is ordered: it is not known whether this name leads here",
                 Some(error),
             ),
         };
-        if next.held.as_ref().is_none_or(|held| held.pair.until() < self.now()) {
-            self.leave(next).await;
-        }
         if next.told.replace(told) != Some(told) {
             let error = error.as_ref().map(|error| error as &dyn std::error::Error);
-            tracing::info!(error, acme.name = %self.name, "{told}");
+            let until = next.held.as_ref().map(|held| field::display(held.pair.until()));
+            tracing::info!(error, acme.name = %self.name, tls.until = until, "{told}");
+        }
+        if next.held.as_ref().is_none_or(|held| held.pair.until() < self.now()) {
+            self.leave(next).await;
         }
         next.soonest = self.now().plus(self.authority.rules.policy_hosts.look());
         false
@@ -216,7 +223,7 @@ impl Keeper {
         let settings = &self.authority.settings;
         tracing::warn!(
             error = error as &dyn std::error::Error,
-            advice = error.advice(settings.challenge),
+            advice = error.advice(settings.challenge, self.is_own()),
             acme.name = %self.name,
             acme.directory = %settings.directory,
             retry.seconds = wait.as_secs(),

@@ -223,7 +223,7 @@ fn a_damaged_key_is_named_and_left_alone() {
     std::fs::write(settings.folder.join("key.pem"), "what is this?").unwrap();
     let error = AcmeError::from(own(&settings).key().unwrap_err());
     assert!(error.to_string().contains("key.pem"), "{error}");
-    assert!(error.advice(AcmeChallenge::Http01).unwrap().contains("remove the file"));
+    assert!(error.advice(AcmeChallenge::Http01, true).unwrap().contains("remove the file"));
     assert_eq!(std::fs::read(settings.folder.join("key.pem")).unwrap(), b"what is this?");
 }
 
@@ -377,7 +377,7 @@ async fn an_authority_without_tls_is_not_spoken_to() {
     let folder = tempfile::tempdir().unwrap();
     let work = work_at(folder.path(), &format!("http://{}/dir", listener.local_addr().unwrap()));
     let error = attempt(&work, 0).await.unwrap_err();
-    assert!(error.advice(AcmeChallenge::Http01).unwrap().contains("URLs are all https"));
+    assert!(error.advice(AcmeChallenge::Http01, true).unwrap().contains("URLs are all https"));
     let causes = std::error::Error::source(&error).unwrap().to_string();
     assert!(causes.contains("not https"), "{causes}");
     // Noted before the authority was asked.
@@ -396,13 +396,24 @@ async fn an_order_that_leads_nowhere_is_given_up_after_some_attempts() {
     assert_eq!(work.folder.order().unwrap(), None);
 }
 
+/// Another account chose that name.
+#[test]
+fn no_advice_about_a_policy_host_sends_the_operator_to_the_hostname() {
+    for kind in ["rejectedIdentifier", "malformed"] {
+        let error = refused(Some(kind), Some(400));
+        let advice = |is_own| error.advice(AcmeChallenge::TlsAlpn01, is_own).unwrap();
+        assert!(advice(true).contains("--hostname") && !advice(false).contains("--hostname"));
+    }
+}
+
+fn refused(kind: Option<&str>, status: Option<u16>) -> AcmeError {
+    let r#type = kind.map(|kind| format!("urn:ietf:params:acme:error:{kind}"));
+    let (detail, subproblems) = (None, Vec::new());
+    AcmeError::Refused(instant_acme::Problem { r#type, detail, status, subproblems })
+}
+
 #[test]
 fn an_unknown_order_makes_room_for_another_and_a_busy_authority_does_not() {
-    let refused = |kind: Option<&str>, status| {
-        let r#type = kind.map(|kind| format!("urn:ietf:params:acme:error:{kind}"));
-        let (detail, subproblems) = (None, Vec::new());
-        AcmeError::Refused(instant_acme::Problem { r#type, detail, status, subproblems })
-    };
     for (kind, status, is_about_the_order) in [
         (Some("malformed"), Some(400), true),
         (Some("unauthorized"), Some(403), true),
