@@ -154,11 +154,6 @@ impl Authority {
         folder.clone().on_disk(move |folder| folder.keep_account(&json)).await?;
         Ok(account)
     }
-
-    pub(super) fn jitter(&self) -> u16 {
-        let [high, low, ..] = self.mint.secret();
-        u16::from_be_bytes([high, low])
-    }
 }
 
 /// Asks for the authority's directory, which a stored account names.

@@ -271,10 +271,10 @@ impl Keeper {
 
     /// Returns the wait after this many failures and one more.
     pub(super) fn wait(&self, failures: u32) -> Duration {
-        let (schedule, waits) = self.authority.rules.retries.schedule();
-        let asked = self.transport.asked_to_wait();
-        let failures = failures.min(waits.saturating_sub(1));
-        schedule.wait(failures, asked, self.authority.jitter()).unwrap_or_default()
+        let retries = &self.authority.rules.retries;
+        let last = u32::try_from(retries.count()).unwrap_or(u32::MAX).saturating_sub(1);
+        let (asked, luck) = (self.transport.asked_to_wait(), self.authority.mint.luck());
+        retries.schedule().wait(failures.min(last), asked, luck).unwrap_or_default()
     }
 
     /// Shows the stored certificate, if there is one. Returns what comes next.
@@ -382,7 +382,7 @@ impl Keeper {
     pub(super) fn renewal(&self, pair: &Pair) -> Timestamp {
         let life = u64::try_from(pair.until().millis().saturating_sub(pair.from().millis()));
         let life = Duration::from_millis(life.unwrap_or(0));
-        let (rules, luck) = (&self.authority.rules.renewal, self.authority.jitter());
+        let (rules, luck) = (&self.authority.rules.renewal, self.authority.mint.luck());
         let early = life / 100 * rules.jitter_percent * u32::from(luck) / u32::from(u16::MAX);
         pair.from().plus(life / 100 * rules.after_percent).minus(early)
     }
