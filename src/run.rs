@@ -64,7 +64,7 @@ pub use self::settings::{McpTools, OtlpSettings, RunError, Settings, TlsSettings
 pub use self::sockets::{SocketError, Sockets};
 use self::threads::Threads;
 use self::tls::Tls;
-pub use self::tls::{OwnCertificate, own_certificates};
+pub use self::tls::{OwnCertificate, OwnCertificates, own_certificates};
 use self::traces::Exporting;
 pub use self::vault::{VaultFileError, check_secrets, read_secrets_key, secrets_key_file};
 pub use crate::smtp::FrontEnd;
@@ -176,10 +176,10 @@ pub async fn start_on(
         (Arc::new(rules.intake), Arc::new(rules.webhooks), Arc::new(rules.access));
     // Outgoing: the dispatcher reads the store, whose bell wakes it; intake rings the log's bell.
     let bell = Bell::from(store.bell());
-    // With a look-up of its own: customers' hosts cannot hold up the authority's.
-    let acme_lookup = lookup(dns.as_deref(), &webhooks)?;
+    // Each with places of its own: customers' hosts cannot hold up the authority's.
+    let acme_lookups = (lookup(dns.as_deref(), &webhooks)?, published(dns.as_deref(), &webhooks)?);
     let domains = settings.mta_sts.is_some().then(|| stores.requests.clone());
-    tls.start_acme(rules.acme, guard.clone(), acme_lookup, domains, &mint, &mut sockets).await?;
+    tls.start_acme(rules.acme, guard.clone(), acme_lookups, domains, &mint, &mut sockets).await?;
     let hooks_lookup = lookup(dns.as_deref(), &webhooks)?;
     let guard = guard.for_gateway_at(own_hosts);
     let client = Client::new(guard.clone(), Limits::from(webhooks.as_ref()), hooks_lookup)?;
@@ -448,6 +448,11 @@ pub fn authenticator(
 /// else shared. Allows as many look-ups at a time as attempts, so that none waits for another.
 fn lookup(dns: Option<&[SocketAddr]>, rules: &WebhookRules) -> Result<Lookup, EgressError> {
     Lookup::with_servers(dns, rules.attempt.connect_timeout(), rules.dispatcher.concurrency)
+}
+
+/// The look-up of names as an authority finds them, with the bounds of the other.
+fn published(dns: Option<&[SocketAddr]>, rules: &WebhookRules) -> Result<Lookup, EgressError> {
+    Lookup::published(dns, rules.attempt.connect_timeout(), rules.dispatcher.concurrency)
 }
 
 /// Makes the client of relays. It shares nothing with deliveries, so that neither waits for the

@@ -15,9 +15,9 @@ use mail_auth::hickory_resolver::config::{
     ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolveHosts, ResolverConfig,
     ResolverOpts,
 };
-use mail_auth::hickory_resolver::net::NetError;
 use mail_auth::hickory_resolver::net::runtime::TokioRuntimeProvider;
-use mail_auth::hickory_resolver::proto::op::Query;
+use mail_auth::hickory_resolver::net::{DnsError, NetError};
+use mail_auth::hickory_resolver::proto::op::{Query, ResponseCode};
 use mail_auth::hickory_resolver::proto::rr::{Name, RecordType};
 use mail_auth::hickory_resolver::system_conf::read_system_conf;
 use mail_auth::hickory_resolver::{Hosts, TokioResolver};
@@ -63,6 +63,36 @@ impl Lookup {
         Ok(Self::with_resolver(resolver, hosts.unwrap_or_default(), places))
     }
 
+    /// Finds what everybody finds: as [`Self::with_servers`], but by DNS alone, without hosts file
+    /// and search list. A name without addresses is no failure.
+    pub fn published(
+        servers: Option<&[SocketAddr]>,
+        within: Duration,
+        places: usize,
+    ) -> Result<Self, EgressError> {
+        let resolver = resolver(servers, within, places)
+            .map_err(|source| EgressError::Resolver(source.to_string()))?;
+        Ok(Self::by_dns_alone(resolver, places))
+    }
+
+    fn by_dns_alone(resolver: TokioResolver, places: usize) -> Self {
+        let places = Arc::new(Semaphore::new(places));
+        Self::new(move |host| {
+            let (resolver, places) = (resolver.clone(), Arc::clone(&places));
+            async move {
+                let mut name = Name::from_ascii(&host).map_err(io::Error::other)?;
+                // Keeps the search list away.
+                name.set_fqdn(true);
+                let _place = places.acquire_owned().await.map_err(io::Error::other)?;
+                match resolver.lookup_ip(name).await {
+                    Ok(found) => Ok(found.iter().take(MAX_ADDRESSES).collect()),
+                    Err(error) if is_empty(&error) => Ok(Vec::new()),
+                    Err(error) => Err(io::Error::other(error)),
+                }
+            }
+        })
+    }
+
     /// A name in `hosts` has only those addresses, whatever DNS or the search list would return.
     fn with_resolver(resolver: TokioResolver, hosts: Hosts, places: usize) -> Self {
         let (places, hosts) = (Arc::new(Semaphore::new(places)), Arc::new(hosts));
@@ -96,6 +126,15 @@ fn listed(hosts: &Hosts, name: &Name) -> Vec<IpAddr> {
     let found: Vec<_> = found.collect();
     let records = found.iter().flat_map(|lookup| lookup.answers());
     records.filter_map(|record| record.data.ip_addr()).take(MAX_ADDRESSES).collect()
+}
+
+/// Whether the DNS answered that there are no addresses.
+fn is_empty(error: &NetError) -> bool {
+    matches!(
+        error,
+        NetError::Dns(DnsError::NoRecordsFound(found))
+            if matches!(found.response_code, ResponseCode::NoError | ResponseCode::NXDomain)
+    )
 }
 
 fn resolver(

@@ -5,13 +5,12 @@ use serde::Deserialize;
 
 use super::RulesError;
 use super::waits::Waits;
-use crate::domain::retry::Schedule;
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AcmeRules {
     pub renewal: Renewal,
-    pub retries: Retries,
+    pub retries: Waits,
     pub attempt: Attempt,
     pub challenges: Challenges,
     pub policy_hosts: PolicyHosts,
@@ -25,6 +24,7 @@ pub struct Renewal {
     check_seconds: u64,
     ask_seconds: u64,
     ask_least_seconds: u64,
+    least_age_seconds: u64,
 }
 
 impl Renewal {
@@ -33,17 +33,7 @@ impl Renewal {
         /// When the authority is asked for its window again, if it does not say when.
         ask = seconds(ask_seconds);
         ask_least = seconds(ask_least_seconds);
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(transparent)]
-pub struct Retries(Waits);
-
-impl Retries {
-    /// Returns the waits after failures as a schedule, and their number.
-    pub fn schedule(&self) -> (Schedule, u32) {
-        (self.0.schedule(), u32::try_from(self.0.count()).unwrap_or(u32::MAX))
+        least_age = seconds(least_age_seconds);
     }
 }
 
@@ -105,8 +95,9 @@ impl AcmeRules {
             check_seconds: 1..=86_400;
             ask_seconds: 60..=86_400;
             ask_least_seconds: 1..=86_400;
+            least_age_seconds: 0..=604_800;
         })?;
-        self.retries.0.validate("acme.toml", "retries", 1..=100, 1..=604_800)?;
+        self.retries.validate("acme.toml", "retries", 1..=100, 1..=604_800)?;
         ranges!("acme.toml", attempt of self.attempt, {
             timeout_seconds: 10..=3600;
             patience_seconds: 1..=600;

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use tokio::sync::Mutex;
+
 use super::{RunError, Sockets, TlsSettings};
-use crate::app::doctor::domain_checks::ShownCertificate;
+use crate::app::doctor::domain::ShownCertificate;
 use crate::app::system::CertificateEnd;
 use crate::domain::acme_challenge::AcmeChallenge::{Http01, TlsAlpn01};
 use crate::domain::clock::Clock;
@@ -104,12 +106,13 @@ impl Tls {
     }
 
     /// Installs the stored certificate of the authority, if one is named, and listens for its
-    /// challenges. `domains` is where it reads whose policy hosts need certificates, too.
+    /// challenges. `published` finds where names lead; `domains` is where it reads whose policy hosts
+    /// need certificates, too.
     pub(super) async fn start_acme(
         &mut self,
         rules: AcmeRules,
         guard: Guard,
-        lookup: Lookup,
+        (lookup, published): (Lookup, Lookup),
         domains: Option<Store>,
         mint: &Mint,
         sockets: &mut Sockets,
@@ -121,18 +124,19 @@ impl Tls {
             let text = tokio::fs::read(path).await.map_err(|error| fail(Some(error)))?;
             roots = Roots::from_pem(&text).ok_or_else(|| fail(None))?;
         }
-        let client = Client::trusting(guard, Limits::from(&rules), lookup.clone(), &roots)?;
+        let client = Client::trusting(guard, Limits::from(&rules), lookup, &roots)?;
         let listener = match settings.challenge {
             Http01 => Some(sockets.listen("acme", settings.http).await),
             TlsAlpn01 => None,
         };
         let shown = (self.certificates.clone(), self.challenges.clone());
-        let egress = (client, lookup);
+        let egress = (client, published);
         let acme = Acme::on(listener, settings, Arc::new(rules), egress, shown, mint.clone()).await;
         // Without https, somebody else has the certificate of the policy.
         self.acme = Some(match domains.filter(|_| self.https.is_some()) {
             Some(store) => {
-                let domains = Domains::by(move || owned_domains(store.clone()));
+                let known = Arc::new(KnownDomains { store, read: Mutex::default() });
+                let domains = Domains::by(move || Arc::clone(&known).now());
                 acme.with_policy_hosts(domains, self.of_files.take())
             }
             None => acme,
@@ -143,7 +147,7 @@ impl Tls {
     /// How to read the certificate that SMTP clients are shown.
     pub(super) fn shown(&self) -> ShownCertificate {
         let certificates = self.certificates.clone();
-        Arc::new(move || certificates.current().certificate().clone())
+        Arc::new(move |host| Some(certificates.current_for(host).certificate().clone()))
     }
 
     /// How to learn why senders that verify the certificate of this host would not deliver.
@@ -177,17 +181,36 @@ fn end(listener: &'static str, certificates: &Certificates) -> CertificateEnd {
     (listener, Arc::new(first))
 }
 
-/// Reads all domains of accounts, some at a time.
-async fn owned_domains(
+/// The domains of accounts, read again only after a change.
+struct KnownDomains {
     store: Store,
-) -> Result<BTreeSet<DomainName>, Box<dyn std::error::Error + Send + Sync>> {
-    let mut all = BTreeSet::new();
-    loop {
-        let some = store.owned_domains(all.last(), DOMAINS_AT_ONCE).await?;
-        if some.is_empty() {
-            return Ok(all);
+    /// The version of the directory before they were read: every change of domains makes a new one.
+    read: Mutex<Option<(i64, Arc<BTreeSet<DomainName>>)>>,
+}
+
+impl KnownDomains {
+    async fn now(
+        self: Arc<Self>,
+    ) -> Result<Arc<BTreeSet<DomainName>>, Box<dyn std::error::Error + Send + Sync>> {
+        let mut read = self.read.lock().await;
+        let version = self.store.directory_version().await?;
+        if let Some((known, domains)) = &*read
+            && *known == version
+        {
+            return Ok(Arc::clone(domains));
         }
-        all.extend(some);
+        let mut all = BTreeSet::new();
+        // Some at a time.
+        loop {
+            let some = self.store.owned_domains(all.last(), DOMAINS_AT_ONCE).await?;
+            if some.is_empty() {
+                break;
+            }
+            all.extend(some);
+        }
+        let all = Arc::new(all);
+        *read = Some((version, Arc::clone(&all)));
+        Ok(all)
     }
 }
 
@@ -195,12 +218,22 @@ async fn owned_domains(
 /// None if there is none before the server runs: its authority or its first start makes it.
 pub type OwnCertificate = (&'static str, Option<Certificate>);
 
+/// The certificates of some settings.
+#[derive(Default)]
+pub struct OwnCertificates {
+    pub of_listeners: Vec<OwnCertificate>,
+    /// Those that an authority issued for names beside the hostname.
+    pub of_names: Vec<(DomainName, Certificate)>,
+    /// For hosts of policies: the one that ends first.
+    pub of_policies: Option<Certificate>,
+}
+
 /// Reads the certificates of these settings, as a server does at its start; makes none.
 pub async fn own_certificates(
     settings: &TlsSettings,
     place: &StorePlace,
     clock: &Clock,
-) -> Result<Vec<OwnCertificate>, RunError> {
+) -> Result<OwnCertificates, RunError> {
     let read = async |paths: &Paths| {
         let files = Files::open(paths.clone(), None, clock.clone()).await?;
         Ok::<_, RunError>(files.certificates().current().certificate().clone())
@@ -223,8 +256,13 @@ pub async fn own_certificates(
     };
     let https = settings.serves_https().then_some(("https", https));
     let of_policies = first(&stored, |name| domain_of(name.as_str()).is_some());
-    let of_policies = of_policies.map(|found| ("mta-sts", Some(found)));
-    Ok([("smtp", smtp)].into_iter().chain(https).chain(of_policies).collect())
+    let of_listeners = [("smtp", smtp)].into_iter().chain(https).collect();
+    let names = settings.acme.iter().flat_map(|acme| acme.names.iter().skip(1));
+    let of_name = |name: &DomainName| {
+        let (_, pair) = stored.iter().find(|(stored, _)| stored == name)?;
+        Some((name.clone(), pair.certificate().clone()))
+    };
+    Ok(OwnCertificates { of_listeners, of_names: names.filter_map(of_name).collect(), of_policies })
 }
 
 /// Returns the certificate that ends first, of those with such names.
@@ -240,5 +278,26 @@ fn self_signed(place: &StorePlace, hostname: &DomainName) -> Result<Pair, SelfSi
     match &place.database {
         Location::Folder(folder) => self_signed::load_or_make(&folder.join(TLS), hostname),
         Location::Postgres(_) => self_signed::make_temporary(hostname),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::tests::House;
+
+    #[tokio::test]
+    async fn domains_are_read_again_only_after_a_change() {
+        let house = House::new().await;
+        let known = Arc::new(KnownDomains { store: house.store.clone(), read: Mutex::default() });
+        let read = async || Arc::clone(&known).now().await.unwrap();
+        let (account, domain) = (house.id("org1"), DomainName::parse("added.example").unwrap());
+        let before = read().await;
+        assert!(Arc::ptr_eq(&before, &read().await));
+        house.tenancy.add_domain(&domain, account).await.unwrap();
+        let after = read().await;
+        assert!(after.contains(&domain) && !before.contains(&domain));
+        house.tenancy.remove_domain(&domain, account).await.unwrap();
+        assert_eq!(read().await, before);
     }
 }

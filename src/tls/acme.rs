@@ -5,8 +5,9 @@
 //! answers, and serves tokens and nothing else; `tls_alpn` makes certificates for the listener of
 //! the API. A `keeper` has one certificate: it shows it, orders it by `order`, and renews it when
 //! the authority suggests (`window`, RFC 9773), or when a part of its life is over. `authority` is
-//! what all share; `policy_hosts` has a keeper for each host `mta-sts.DOMAIN` of a customer, whose
-//! orders a `budget` bounds. `folder` is the folder with account, key and chain, so a restart asks for nothing.
+//! what all share; `leading` looks up where names lead; `policy_hosts` has a keeper for each host
+//! `mta-sts.DOMAIN` of a customer, whose orders a `budget` bounds. `folder` is the folder with account,
+//! key and chain, so a restart asks for nothing.
 //! `transport` sends requests through `egress`. The key of the certificate is made once and stays: a
 //! TLSA record of it (RFC 7672 §3.1.1) outlives every renewal.
 //!
@@ -19,6 +20,7 @@ mod challenges;
 mod failure;
 mod folder;
 mod keeper;
+mod leading;
 mod order;
 mod policy_hosts;
 pub(in crate::tls) mod tls_alpn;

@@ -59,6 +59,11 @@ impl Certificates {
         self.shared.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Returns the pair for a client that asks for this name: the name's own, else the host's.
+    pub fn current_for(&self, name: &str) -> Pair {
+        self.others.get(name).unwrap_or_else(|| self.current())
+    }
+
     /// Pairs for further names.
     pub const fn others(&self) -> &Others {
         &self.others
@@ -96,10 +101,9 @@ impl Certificates {
 }
 
 impl ResolvesServerCert for Certificates {
-    /// Returns the pair for the name that the client asks for, else the one of the host.
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let of_name = hello.server_name().and_then(|name| self.others.get(name));
-        Some(of_name.unwrap_or_else(|| self.current().certified))
+        let name = hello.server_name();
+        Some(name.map_or_else(|| self.current(), |name| self.current_for(name)).certified)
     }
 }
 

@@ -3,8 +3,6 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use rustls::sign::CertifiedKey;
-
 use super::pair::Pair;
 use crate::domain::clock::Timestamp;
 use crate::domain::domain_name::DomainName;
@@ -26,9 +24,9 @@ impl Others {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(name.as_str());
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<Arc<CertifiedKey>> {
+    pub(super) fn get(&self, name: &str) -> Option<Pair> {
         let pairs = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        pairs.get(&name.to_ascii_lowercase()).map(|pair| Arc::clone(&pair.certified))
+        pairs.get(&name.to_ascii_lowercase()).cloned()
     }
 
     /// Returns the end of the certificate that ends first, of those for policy hosts, or of the rest.

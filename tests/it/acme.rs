@@ -25,7 +25,8 @@ use crate::support::{PATIENCE, http, rules, signed};
 const QUICK: (&str, &str) = (
     "acme.toml",
     "[renewal]\nafter_percent = 10\njitter_percent = 0\ncheck_seconds = 1\nask_least_seconds = 1\n\
-     [retries]\nwait_seconds = [1]\njitter_percent = 0\n[policy_hosts]\nlook_seconds = 1\n",
+     least_age_seconds = 0\n[retries]\nwait_seconds = [1]\njitter_percent = 0\n\
+     [policy_hosts]\nlook_seconds = 1\n",
 );
 
 /// Seconds that a certificate is valid: renewed by and by, or not during a test.
@@ -431,21 +432,27 @@ async fn a_domain_gets_its_certificate_when_it_is_proven_and_leads_here_and_lose
     let stored = around.path("store/tls/acme");
     let directory = std::fs::read_dir(&stored).unwrap().map(|entry| entry.unwrap().path());
     let directory = directory.into_iter().find(|path| path.is_dir()).unwrap();
-    assert!(directory.join(HOST_OF_NEW).join("chain.pem").exists());
+    let chain = directory.join(HOST_OF_NEW).join("chain.pem");
+    assert!(chain.exists());
     assert!(names(&shown(&server, HOST_OF_NEW, &[]).await.unwrap(), HOST_OF_NEW));
 
+    // The customer takes the name away before the renewal.
+    around.site.dns.change(|zone| zone.remove(HOST_OF_NEW, "CNAME")).unwrap();
+    around.logged(&["is not renewed", HOST_OF_NEW, "tls.until"]).await;
     domain("remove").await;
     around.logged(&["no certificate is needed for this name any more", HOST_OF_NEW]).await;
     let gone = async {
-        while directory.join(HOST_OF_NEW).exists() {
+        while chain.exists() {
             tokio::task::yield_now().await;
         }
     };
     timeout(PATIENCE, gone).await.expect("its files are left");
+    // Its waits are not over.
+    assert!(chain.with_file_name("tried").exists());
     // The host's is renewed, and no other.
     let two = session_after(&server, &root, Some(&own)).await.certificate();
     let renewed = shown_after(&server, HOST, &two).await;
-    assert!(renewed != own && !directory.join(HOST_OF_NEW).exists());
+    assert!(renewed != own && !chain.exists());
     assert!(names(&shown(&server, HOST_OF_NEW, &[]).await.unwrap(), HOST));
     around.finish(server).await;
 }

@@ -306,6 +306,36 @@ async fn files_that_others_may_read_and_clocks_that_go_back_are_told() {
     ward.site.finish().await;
 }
 
+/// Certificates by ACME have one name each.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mail_exchanger_of_acme_names_has_its_own_certificate() {
+    let ward = Ward::new().await;
+    let authority = Authority::new();
+    let acme = ward.folder.path().join("store/tls/acme");
+    let keep = |name: &str, years: (i32, i32)| {
+        let (chain, key) = authority.issue_for(&[name], years);
+        let of_name = acme.join("127.0.0.1_1_dir").join(name);
+        fs::create_dir_all(&of_name).unwrap();
+        fs::write(acme.join("key.pem"), key).unwrap();
+        fs::write(of_name.join("chain.pem"), chain).unwrap();
+    };
+    let (second, directory) = ("mx2.agents.example", "https://127.0.0.1:1/dir");
+    ward.publish("agents.example", "MX", &["10 mx2.agents.example"]);
+    ward.publish("_mta-sts.agents.example", "TXT", &["v=STSv1; id=1"]);
+    let own = ["--acme-directory", directory, "--acme-agree-tos", "--acme-http", "127.0.0.1:0"];
+    let own = [&own[..], &["--acme-names", second]].concat();
+    keep(second, (1975, 4000));
+    let said = ward.doctor(None, &own).await;
+    said.expect(("certificate", second), "ok", &["it is for this host, until 4000"]);
+
+    // A customer's DNS makes no failure.
+    keep("mta-sts.agents.example", (1975, 2020));
+    let said = ward.doctor(None, &own).await;
+    let words = ["expired on 2020-01-01", "the log says whose"];
+    said.expect(("certificate", "mta-sts"), "warning", &words);
+    ward.site.finish().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn settings_that_cannot_be_read_end_it_before_it_begins() {
     let ward = Ward::new().await;

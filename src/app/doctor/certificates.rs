@@ -29,6 +29,20 @@ pub(super) fn lasting(certificate: &Certificate, now: Timestamp, warning: Durati
     }
 }
 
+/// Checks the one that ends first of the certificates for hosts of policies. Their DNS is customers',
+/// so nothing here fails.
+pub fn check_of_policies(certificate: &Certificate, now: Timestamp, warning: Duration) -> Check {
+    let topic = Check::of(CheckSubject::Certificate, "mta-sts");
+    match lasting(certificate, now, warning) {
+        Lasting::Well(until) => topic.ok(until),
+        Lasting::Badly(why) => topic.warning(
+            why,
+            "the log says whose it is: it is renewed when the name leads here, and forgotten when it \
+             has ended and the name leads elsewhere",
+        ),
+    }
+}
+
 /// Checks the certificate of a listener; `host` is its name for clients, if known.
 pub fn check(
     listener: &str,

@@ -1,6 +1,7 @@
 //! The DNS of a mail domain: where its mail goes, and whether those hosts are this server.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -21,12 +22,15 @@ use crate::verify::{Authenticator, Reverse, Unanswered};
 const MOST_HOSTS: usize = 5;
 const MOST_ADDRESSES: usize = 8;
 
+/// How to read the certificate that SMTP clients are shown who ask for this host (each name may have
+/// one); None if it is not known.
+pub type ShownCertificate = Arc<dyn Fn(&str) -> Option<Certificate> + Send + Sync>;
+
 /// This server, as its domains should name it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ServerFacts {
     pub hostname: DomainName,
-    /// The certificate that SMTP clients are shown, if it is known.
-    pub certificate: Option<Certificate>,
+    pub certificate: ShownCertificate,
     pub now: Timestamp,
     /// A certificate that ends within this time is warned of.
     pub expiry_warning: Duration,
@@ -200,13 +204,13 @@ async fn ptr(dns: &Authenticator, address: IpAddr, facts: &ServerFacts) -> Check
 
 fn certificate(host: &str, role: HostRole, facts: &ServerFacts) -> Check {
     let topic = Check::of(CheckSubject::Certificate, host);
-    let Some(certificate) = &facts.certificate else {
+    let Some(certificate) = (facts.certificate)(host) else {
         return topic.skipped("the certificate of this server is not known here");
     };
     let name = DomainName::parse(host).ok().filter(|name| certificate.names(name));
     let verified = name.as_ref().filter(|_| role.has_policy);
     let fault = verified.and_then(|name| certificate.fault(name, facts.now));
-    let (detail, advice) = match lasting(certificate, facts.now, facts.expiry_warning) {
+    let (detail, advice) = match lasting(&certificate, facts.now, facts.expiry_warning) {
         Lasting::Well(until) if name.is_some() => match fault {
             None => return topic.ok(format!("it is for this host, {until}")),
             Some(fault) => (
@@ -231,7 +235,7 @@ fn certificate(host: &str, role: HostRole, facts: &ServerFacts) -> Check {
 
 fn tlsa(host: &str, found: Result<Vec<String>, Unanswered>, facts: &ServerFacts) -> Check {
     let topic = Check::of(CheckSubject::Tlsa, host);
-    let Some(certificate) = &facts.certificate else {
+    let Some(certificate) = (facts.certificate)(host) else {
         return topic.skipped("the key of this server is not known here");
     };
     let own = certificate.tlsa();

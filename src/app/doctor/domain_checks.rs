@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::domain::{self, ServerFacts};
+use super::domain::{self, ServerFacts, ShownCertificate};
 use super::{Check, CheckSubject};
 use crate::app::tenancy::TenancyError;
 use crate::app::tls_reports::{LOOK_BACK, TlsReportRecord};
@@ -16,7 +16,6 @@ use crate::domain::clock::Clock;
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::AccountId;
 use crate::domain::tls_report::ReportAddress;
-use crate::egress::certificate::Certificate;
 use crate::store::{Store, StoreError};
 use crate::verify::Authenticator;
 
@@ -25,9 +24,6 @@ const MAIL: u16 = 25;
 
 /// Most reports of senders that are shown of a domain.
 const MOST_REPORTS: u32 = 20;
-
-/// How to read the certificate that SMTP clients are shown.
-pub type ShownCertificate = Arc<dyn Fn() -> Certificate + Send + Sync>;
 
 #[derive(Clone)]
 pub struct DomainChecks {
@@ -83,7 +79,7 @@ impl DomainChecks {
         }
         let facts = ServerFacts {
             hostname: self.server.hostname.clone(),
-            certificate: Some((self.server.certificate)()),
+            certificate: Arc::clone(&self.server.certificate),
             now: self.clock.now(),
             expiry_warning: self.server.expiry_warning,
             tls_reports: self.server.tls_reports.clone(),

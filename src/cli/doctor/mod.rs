@@ -13,6 +13,7 @@ mod report;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -25,7 +26,7 @@ use self::ports::Listeners;
 use self::report::Report;
 use super::global_args::GlobalArgs;
 use super::{Failure, serve};
-use crate::app::doctor::domain::ServerFacts;
+use crate::app::doctor::domain::{ServerFacts, ShownCertificate};
 use crate::app::doctor::{
     Check, CheckSubject, certificates, database, domain, egress, originals, resolvers,
 };
@@ -33,7 +34,6 @@ use crate::config::{ServeOptions, StoreOptions};
 use crate::domain::causes::with_causes;
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::Mint;
-use crate::egress::certificate::Certificate;
 use crate::egress::guard::Guard;
 use crate::run::{self, Settings};
 use crate::store::{Serving, Store, StoreError};
@@ -86,7 +86,7 @@ impl Doctor {
         let mut report = Report::new(global.json);
         let (opened, listeners) =
             tokio::join!(Opened::of(&settings, global.store.file(), &mint), ports::look(&settings));
-        let shown = listeners.certificate.clone().or_else(|| opened.certificate("smtp"));
+        let shown = opened.shown(&listeners);
         let (general, of_domains) =
             tokio::join!(opened.check(&settings, &mint, &listeners), async {
                 opened.of_domains(&settings, &mint, opened.domains(domains).await, shown).await
@@ -142,7 +142,7 @@ struct Opened<'f> {
     /// The file with settings, if there is one.
     file: Option<&'f Path>,
     store: Option<Store>,
-    certificates: Vec<run::OwnCertificate>,
+    certificates: run::OwnCertificates,
     /// Parts that could not be opened.
     failures: Vec<Check>,
 }
@@ -170,14 +170,20 @@ impl<'f> Opened<'f> {
             let detail = serve::start_errors::NamedSettings::of(settings).explain(error);
             let advice = "correct the files: a start would fail";
             failures.push(topic.failure(with_causes(detail.as_ref()), advice));
-            Vec::new()
+            run::OwnCertificates::default()
         });
         Self { file, store, certificates, failures }
     }
 
-    fn certificate(&self, listener: &str) -> Option<Certificate> {
-        let found = self.certificates.iter().find(|(name, _)| *name == listener);
-        found.and_then(|(_, certificate)| certificate.clone())
+    /// How to read the certificate that SMTP clients are shown who ask for a host.
+    fn shown(&self, listeners: &Listeners) -> ShownCertificate {
+        let own = self.certificates.of_listeners.iter().find(|(listener, _)| *listener == "smtp");
+        let own = listeners.certificate.clone().or_else(|| own.and_then(|(_, own)| own.clone()));
+        let of_names = self.certificates.of_names.clone();
+        Arc::new(move |host| {
+            let of_host = of_names.iter().find(|(name, _)| name.as_str() == host);
+            of_host.map(|(_, certificate)| certificate.clone()).or_else(|| own.clone())
+        })
     }
 
     /// Checks everything but ports, domains and the test message.
@@ -226,7 +232,10 @@ impl<'f> Opened<'f> {
                     .skipped("there is none yet: the server makes or gets it when it runs"),
             }
         };
-        self.certificates.iter().map(of_one).collect()
+        let of_policies = self.certificates.of_policies.iter();
+        let of_policies =
+            of_policies.map(|first| certificates::check_of_policies(first, now, warning));
+        self.certificates.of_listeners.iter().map(of_one).chain(of_policies).collect()
     }
 
     /// The domains to check: the named ones, else those of the store.
@@ -250,7 +259,7 @@ impl<'f> Opened<'f> {
         settings: &Settings,
         mint: &Mint,
         domains: Vec<DomainName>,
-        shown: Option<Certificate>,
+        shown: ShownCertificate,
     ) -> Vec<Check> {
         let rules = &settings.rules;
         let dns =
@@ -268,7 +277,7 @@ impl<'f> Opened<'f> {
             deadline: Instant::now() + OF_ONE_SUBJECT,
             is_for_operator: true,
         };
-        in_turn(&dns, self.store.as_ref(), &domains, &facts).await
+        in_turn(&dns, self.store.as_ref(), &domains, &facts, WITHIN).await
     }
 
     async fn close(&self) {
@@ -278,14 +287,16 @@ impl<'f> Opened<'f> {
     }
 }
 
-/// Checks as many domains as can begin before the deadline.
+/// Checks as many domains as can begin so long before the deadline: in less time, a look-up would
+/// fail that is only slow.
 async fn in_turn(
     dns: &Authenticator,
     store: Option<&Store>,
     domains: &[DomainName],
     facts: &ServerFacts,
+    each: Duration,
 ) -> Vec<Check> {
-    let begun = stream::iter(domains).take_while(|_| ready(Instant::now() < facts.deadline));
+    let begun = stream::iter(domains).take_while(|_| ready(Instant::now() + each < facts.deadline));
     let checking = begun
         .enumerate()
         .map(async |(place, one)| (place, domain::check(dns, store, one, facts).await));
@@ -321,13 +332,15 @@ mod tests {
     use crate::shutdown::Shutdown;
     use crate::testkit::dns::{DnsServer, Zone};
 
+    const EACH: Duration = Duration::from_secs(1);
+
     async fn checked(dns: &DnsServer, domains: usize, within: Duration) -> Vec<Check> {
         let domains: Vec<_> = (0..domains)
             .map(|number| DomainName::parse(&format!("d{number}.example")).unwrap())
             .collect();
         let facts = ServerFacts {
             hostname: DomainName::parse("mx.example").unwrap(),
-            certificate: None,
+            certificate: Arc::new(|_| None),
             now: run::system_mint().clock().now(),
             expiry_warning: Duration::ZERO,
             tls_reports: None,
@@ -336,7 +349,7 @@ mod tests {
         };
         let rules = Rules::defaults().unwrap().intake;
         let dns = run::authenticator(Some(&[dns.addr()]), &rules, &facts.hostname).unwrap();
-        in_turn(&dns, None, &domains, &facts).await
+        in_turn(&dns, None, &domains, &facts, EACH).await
     }
 
     #[tokio::test]
@@ -350,11 +363,12 @@ mod tests {
 
         // One silent domain of eight keeps no other from being checked.
         dns.change(|zone| zone.insert("d0.example", "MX", "TIMEOUT", "")).unwrap();
-        let all = checked(&dns, 30, Duration::from_secs(2)).await;
+        let all = checked(&dns, 30, EACH * 3).await;
         let of_mx: Vec<_> = all.iter().filter(is_of_mx).collect();
         assert_eq!(of_mx.len(), 30);
         assert!(of_mx[0].detail.contains("cannot be looked up"), "{:?}", of_mx[0]);
-        let all = checked(&dns, 3, Duration::ZERO).await;
+        // None begins that would have too little time.
+        let all = checked(&dns, 3, EACH).await;
         let last = all.last().unwrap();
         assert_eq!((last.tone, all.len()), (Tone::Warning, 1));
         assert!(last.detail.starts_with("3 domains were not checked"), "{last:?}");

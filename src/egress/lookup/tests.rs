@@ -145,3 +145,26 @@ async fn a_name_in_the_hosts_file_is_asked_of_nobody() {
     }
     assert_eq!(dns.queries(), 0);
 }
+
+/// An authority has neither our hosts file nor our search list.
+#[tokio::test]
+async fn what_is_published_is_found_by_dns_alone_and_no_address_is_no_failure() {
+    let dns = names().await;
+    for (name, code) in [("host.internal.example", "NOERROR"), ("broken.example", "SERVFAIL")] {
+        for kind in ["A", "AAAA"] {
+            let value = if (code, kind) == ("NOERROR", "A") { "127.0.1.1" } else { "" };
+            dns.change(|zone| zone.insert(name, kind, code, value)).unwrap();
+        }
+    }
+    let search = vec![Name::from_ascii("internal.example.").unwrap()];
+    let config = ResolverConfig::from_parts(None, search, vec![name_server(dns.addr())]);
+    let resolver = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
+    let resolver = resolver.build().unwrap();
+    let with_search = Lookup::with_resolver(resolver.clone(), Hosts::default(), 1);
+    assert_eq!(with_search.look("host").await.unwrap(), [IpAddr::from([127, 0, 1, 1])]);
+    let lookup = Lookup::by_dns_alone(resolver, 1);
+    assert_eq!(lookup.look("host").await.unwrap(), Vec::<IpAddr>::new());
+    assert_eq!(lookup.look("nobody.example").await.unwrap(), Vec::<IpAddr>::new());
+    assert_eq!(lookup.look("hooks.example").await.unwrap(), [IpAddr::from([127, 0, 0, 1])]);
+    lookup.look("broken.example").await.unwrap_err();
+}

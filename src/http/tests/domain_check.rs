@@ -165,6 +165,12 @@ async fn a_policy_makes_a_wrong_certificate_a_failure() {
     checked.publish(DOMAIN, "MX", &["10 gw.example"]);
     let words = ["it is self-signed, and senders verify it (MTA-STS)", "--acme-directory"];
     checked.expect(("certificate", "gw.example"), "failure", &words).await;
+    // Another name of this server has a certificate of its own.
+    checked.publish(DOMAIN, "MX", &["10 gw2.example"]);
+    let words = ["it is self-signed, and senders verify it (MTA-STS)"];
+    checked.expect(("certificate", "gw2.example"), "failure", &words).await;
+    checked.publish("_mta-sts.new.example", "TXT", &[]);
+    checked.expect(("certificate", "gw2.example"), "ok", &["it is for this host"]).await;
     // Hosts of others have certificates of their own.
     checked.publish(DOMAIN, "MX", &["10 gw.example", "20 third.example"]);
     let about: Vec<_> = checked.checks().await;

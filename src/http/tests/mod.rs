@@ -423,12 +423,16 @@ const DOMAIN_CHECK: Duration = Duration::from_secs(5);
 
 fn domain_checks(store: &Store, dns: &Arc<Authenticator>, mint: &Mint) -> DomainChecks {
     let hostname = DomainName::parse("gw.example").unwrap();
-    let pair = self_signed::make_temporary(&hostname).unwrap();
-    let certificate = pair.certificate().clone();
+    let certificate = |host: &str| {
+        let pair = self_signed::make_temporary(&DomainName::parse(host).unwrap()).unwrap();
+        pair.certificate().clone()
+    };
+    let (own, further) = (certificate("gw.example"), certificate("gw2.example"));
+    let shown = move |host: &str| Some(if host == "gw2.example" { &further } else { &own }.clone());
     let server = ThisServer {
         hostname,
         port: 2525,
-        certificate: Arc::new(move || certificate.clone()),
+        certificate: Arc::new(shown),
         expiry_warning: Duration::from_secs(1),
         tls_reports: Some(ReportAddress::default()),
     };

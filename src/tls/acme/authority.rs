@@ -1,16 +1,18 @@
 //! The authority, and what all certificates by it share: account, port, answers.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use instant_acme::{Account, AccountCredentials, NewAccount};
 use tokio::net::TcpListener;
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 
 use super::Settings;
 use super::budget::Budget;
 use super::challenges::Challenges;
 use super::failure::AcmeError;
 use super::folder::{AcmeFolder, FolderError};
+use super::leading::Leading;
 use super::transport::Transport;
 use crate::domain::clock::Clock;
 use crate::domain::id::Mint;
@@ -27,13 +29,17 @@ pub(super) struct Authority {
     pub(super) challenges: Challenges,
     pub(super) mint: Mint,
     /// Whether the port for challenges is open; locked while it is being opened.
-    is_open: Mutex<bool>,
+    pub(super) is_open: Mutex<bool>,
     /// Held while an account is made, so that there is one.
     making: Mutex<()>,
-    /// How names are looked up before the authority does.
-    pub(super) lookup: Lookup,
+    /// Finds where names lead before the authority does.
+    pub(super) leading: Leading,
     /// Orders for policy hosts.
     pub(super) budget: Budget,
+    /// Policy hosts that have certificates, or lead here and want one.
+    pub(super) room: Arc<Semaphore>,
+    /// Whether the operator was told that there are too many.
+    is_told: AtomicBool,
     /// Attempts and questions for policy hosts at the same time.
     pub(super) places: Semaphore,
 }
@@ -49,7 +55,10 @@ impl Authority {
     ) -> Self {
         let hosts = &rules.policy_hosts;
         let budget = Budget::new(hosts.orders_per_hour, mint.clock().clone());
+        let room = Arc::new(Semaphore::new(hosts.max_certificates));
         let places = Semaphore::new(hosts.max_at_once);
+        let leading =
+            Leading::new(lookup, settings.names.clone(), hosts.look(), mint.clock().clone());
         let (is_open, making) = (Mutex::new(is_open), Mutex::default());
         Self {
             settings,
@@ -60,14 +69,29 @@ impl Authority {
             mint,
             is_open,
             making,
-            lookup,
+            leading,
             budget,
+            room,
+            is_told: AtomicBool::new(false),
             places,
         }
     }
 
     pub(super) fn clock(&self) -> &Clock {
         self.mint.clock()
+    }
+
+    /// Takes room for the certificate of another policy host, if there is some.
+    pub(super) fn make_room(&self) -> Option<OwnedSemaphorePermit> {
+        let room = Arc::clone(&self.room).try_acquire_owned().ok();
+        if room.is_none() && !self.is_told.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                most = self.rules.policy_hosts.max_certificates,
+                "more policy hosts lead here than policy_hosts.max_certificates (acme.toml): the \
+                 others get no certificate"
+            );
+        }
+        room
     }
 
     /// Listens for challenges, if another program had the address until now.
@@ -129,11 +153,6 @@ impl Authority {
         let json = serde_json::to_string(&credentials).map_err(instant_acme::Error::Json)?;
         folder.clone().on_disk(move |folder| folder.keep_account(&json)).await?;
         Ok(account)
-    }
-
-    pub(super) fn jitter(&self) -> u16 {
-        let [high, low, ..] = self.mint.secret();
-        u16::from_be_bytes([high, low])
     }
 }
 

@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use crate::domain::clock::{Clock, Timestamp};
 
-const HOUR: Duration = Duration::from_secs(3600);
+pub(super) const HOUR: Duration = Duration::from_secs(3600);
 
 /// The orders of the last hour.
 pub(super) struct Budget {
@@ -26,8 +26,9 @@ impl Budget {
 
     /// Counts an order from before the start.
     pub(super) fn count(&self, at: Timestamp) {
-        let at = self.clock.steady_of(at);
-        if at.plus(HOUR) > self.clock.steady() {
+        let (at, now) = (self.clock.steady_of(at), self.clock.steady());
+        // Beyond it the clock was wrong then.
+        if at <= now && at.plus(HOUR) > now {
             self.placed.lock().unwrap_or_else(PoisonError::into_inner).push(at);
         }
     }
@@ -38,6 +39,11 @@ impl Budget {
         while let Some(left) = self.try_take() {
             sleep(left).await;
         }
+    }
+
+    /// Takes back the order that was counted last: it was not placed.
+    pub(super) fn give_back(&self) {
+        self.placed.lock().unwrap_or_else(PoisonError::into_inner).pop();
     }
 
     /// Counts another order. Returns how long to wait if there are too many.
@@ -69,11 +75,14 @@ mod tests {
         let clock = Clock::new(move || Timestamp::from_millis(told.load(SeqCst)));
         let budget = Budget::new(2, clock);
         budget.count(Timestamp::from_millis(10_000_000 - 3_600_000));
+        budget.count(Timestamp::from_millis(10_000_001));
         budget.count(Timestamp::from_millis(10_000_000 - 3_599_000));
         assert_eq!(budget.try_take(), None);
         assert_eq!(budget.try_take(), Some(Duration::from_secs(1)));
         now.fetch_add(1000, SeqCst);
         assert_eq!(budget.try_take(), None);
         assert_eq!(budget.try_take(), Some(HOUR - Duration::from_secs(1)));
+        budget.give_back();
+        assert_eq!(budget.try_take(), None);
     }
 }

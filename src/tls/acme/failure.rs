@@ -55,11 +55,12 @@ impl From<instant_acme::Error> for AcmeError {
 }
 
 impl AcmeError {
-    /// Returns the operator's remedy, where the error does not say it.
-    pub(super) fn advice(&self, challenge: AcmeChallenge) -> Option<&'static str> {
+    /// Returns the remedy, where the error does not say it. `is_own` is whether the name is the
+    /// operator's: others are of customers.
+    pub(super) fn advice(&self, challenge: AcmeChallenge, is_own: bool) -> Option<&'static str> {
         match self {
             Self::NotProven { problem, .. } | Self::Refused(problem) => {
-                of_kind(kind(problem), challenge)
+                of_kind(kind(problem), challenge, is_own)
             }
             Self::Exchange(error) => Some(of_exchange(error)),
             Self::Listen { source, .. } => Some(of_listening(source.kind())),
@@ -73,7 +74,7 @@ impl AcmeError {
                  and attempt.patience_seconds (acme.toml)",
             ),
             Self::Unusable(_) => Some("use another authority, or a certificate in files"),
-            Self::Request(_) => Some("check the hostname and acme-names"),
+            Self::Request(_) => is_own.then_some("check the hostname and acme-names"),
             Self::Answer(_) | Self::Stopped => None,
         }
     }
@@ -97,7 +98,7 @@ impl AcmeError {
 }
 
 /// Returns advice for a type of problem (RFC 8555 §6.7).
-fn of_kind(kind: &str, challenge: AcmeChallenge) -> Option<&'static str> {
+fn of_kind(kind: &str, challenge: AcmeChallenge, is_own: bool) -> Option<&'static str> {
     Some(match kind {
         "connection" | "tls" if challenge == AcmeChallenge::TlsAlpn01 => {
             "let everyone reach port 443 of this name, forward that port to the address of the \
@@ -117,6 +118,9 @@ fn of_kind(kind: &str, challenge: AcmeChallenge) -> Option<&'static str> {
              this gateway only"
         }
         "caa" => "add this authority to the CAA records of the domain (RFC 8659)",
+        "rejectedIdentifier" | "malformed" if !is_own => {
+            "this authority certifies no such name: let the customer's policy be served elsewhere"
+        }
         "rejectedIdentifier" | "malformed" => {
             "set --hostname to the public name of this server; this authority certifies no other \
              names"

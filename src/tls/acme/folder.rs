@@ -28,6 +28,7 @@ use crate::domain::secret::Secret;
 use crate::tls::pair::Pair;
 
 use super::Settings;
+use super::budget::HOUR;
 use super::failure::AcmeError;
 
 const KEY: &str = "key.pem";
@@ -61,6 +62,11 @@ pub(super) struct AttemptRecord {
 }
 
 impl AttemptRecord {
+    /// Whether it still bounds requests: its wait is not over, or it is of the last hour.
+    fn counts(&self, now: Timestamp) -> bool {
+        self.not_before > now || self.at.plus(HOUR) > now
+    }
+
     fn parse(text: &str) -> Option<Self> {
         let mut numbers = text.split_whitespace().map(str::parse::<i64>);
         let mut next = || numbers.next()?.ok();
@@ -163,7 +169,15 @@ impl AcmeFolder {
     }
 
     pub(super) fn forget_order(&self) -> Result<(), FolderError> {
-        let path = self.certificate.join(ORDER);
+        self.forget(ORDER)
+    }
+
+    pub(super) fn forget_chain(&self) -> Result<(), FolderError> {
+        self.forget(CHAIN)
+    }
+
+    fn forget(&self, file: &str) -> Result<(), FolderError> {
+        let path = self.certificate.join(file);
         match fs::remove_file(&path) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
                 Err(FolderError::Write { path, source })
@@ -248,17 +262,36 @@ fn further_names(settings: &Settings) -> Result<Vec<DomainName>, FolderError> {
     Ok(names.filter_map(|name| DomainName::kept(name).ok()).collect())
 }
 
-/// Removes the folders of the further names that `is_over` tells. Returns the names that are left.
+/// Returns when the authority was asked last for each of the further names that `is_meant` tells.
+pub(super) fn attempts(
+    settings: &Settings,
+    is_meant: impl Fn(&DomainName) -> bool,
+) -> Result<Vec<Timestamp>, FolderError> {
+    let mut attempts = Vec::new();
+    for name in further_names(settings)?.iter().filter(|name| is_meant(name)) {
+        attempts.extend(AcmeFolder::of(settings, name).tried()?.map(|tried| tried.at));
+    }
+    Ok(attempts)
+}
+
+/// Removes the folders of the further names that `is_over` tells, but for waits that are not over
+/// `now`: who removes a domain and adds it again has the authority asked no sooner.
 pub(super) fn remove(
     settings: &Settings,
+    now: Timestamp,
     is_over: impl Fn(&DomainName) -> bool,
-) -> Result<Vec<DomainName>, FolderError> {
-    let (over, left): (Vec<_>, Vec<_>) = further_names(settings)?.into_iter().partition(is_over);
-    for name in &over {
-        let path = AcmeFolder::of(settings, name).certificate;
-        fs::remove_dir_all(&path).map_err(|source| FolderError::Write { path, source })?;
+) -> Result<(), FolderError> {
+    for name in further_names(settings)?.iter().filter(|name| is_over(name)) {
+        let folder = AcmeFolder::of(settings, name);
+        let waits = folder.tried()?.is_some_and(|tried| tried.counts(now));
+        if waits {
+            [CHAIN, ORDER, WINDOW].into_iter().try_for_each(|file| folder.forget(file))?;
+        } else {
+            let path = folder.certificate;
+            fs::remove_dir_all(&path).map_err(|source| FolderError::Write { path, source })?;
+        }
     }
-    Ok(left)
+    Ok(())
 }
 
 /// Returns the folders of ours in `within`, by their names in `folder`: one for each directory of an

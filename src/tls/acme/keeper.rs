@@ -1,18 +1,18 @@
 //! One certificate by ACME: shown from its folder at the start, then ordered and renewed for ever.
 
-use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::SemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, SemaphorePermit};
 use tokio::time::{sleep, timeout};
+use tracing::field;
 
 use super::authority::Authority;
 use super::failure::AcmeError;
 use super::folder::{AcmeFolder, AttemptRecord};
 use super::order::Issued;
 use super::transport::Transport;
-use super::window::{Suggestion, Window};
+use super::window::Suggestion;
 use crate::domain::clock::Timestamp;
 use crate::domain::domain_name::DomainName;
 use crate::shutdown::Shutdown;
@@ -38,8 +38,10 @@ pub(super) struct Next {
     pub(super) failures: u32,
     /// The certificate that is renewed; None where another one is needed.
     pub(super) held: Option<Held>,
-    /// Whether the log has that the name does not lead here.
-    pub(super) is_told: bool,
+    /// Held by a policy host from when it leads here or has a certificate.
+    pub(super) room: Option<OwnedSemaphorePermit>,
+    /// Why nothing is ordered, as the log has it.
+    pub(super) told: Option<&'static str>,
 }
 
 /// A certificate of the authority that is shown.
@@ -48,6 +50,8 @@ pub(super) struct Held {
     pub(super) pair: Pair,
     /// When a part of its life is over.
     by_rule: Timestamp,
+    /// The authority's word counts from here on.
+    soonest: Timestamp,
     suggestion: Suggestion,
 }
 
@@ -55,7 +59,7 @@ impl Held {
     /// When it is renewed, and by whose word.
     fn renewal(&self) -> (Timestamp, &'static str) {
         match self.suggestion.window {
-            Some(window) => (window.moment, "the authority"),
+            Some(window) => (window.moment.max(self.soonest), "the authority"),
             None => (self.by_rule, "its life"),
         }
     }
@@ -96,25 +100,18 @@ impl Keeper {
         loop {
             if let Some(ask) = next.ask() {
                 self.until(ask).await;
-                self.ask(&mut next).await;
+                Box::pin(self.ask(&mut next)).await;
                 continue;
             }
             self.until(next.due()).await;
-            if !self.may_try(&mut next).await {
-                continue;
-            }
-            let attempt = async {
-                // Given back before the wait after a failure.
-                let _place = self.place().await;
-                self.authority.listen(shutdown).await?;
-                self.attempt(&next).await
-            };
-            match attempt.await {
-                Ok(held) => {
+            // Boxed, as a policy host that leads elsewhere waits here for ever.
+            match Box::pin(self.next_attempt(&mut next, shutdown)).await {
+                Ok(None) => {}
+                Ok(Some(held)) => {
                     // Even if the certificate's life is short.
                     let wait = self.wait(0);
                     let soonest = self.now().plus(wait);
-                    next = Next { soonest, failures: 0, held: Some(held), is_told: false };
+                    next = Next { soonest, failures: 0, held: Some(held), told: None, ..next };
                     self.note_end(0, wait).await;
                 }
                 Err(error) => self.put_off(&error, &mut next).await,
@@ -122,25 +119,83 @@ impl Keeper {
         }
     }
 
-    /// Waits until a policy host may be ordered for. Returns false, and asks nobody, while its name
-    /// does not lead here: its domain is a customer's, and authorities count failures.
-    async fn may_try(&self, next: &mut Next) -> bool {
+    /// Makes an attempt. Returns None, and asks nobody, while a policy host does not lead here: its
+    /// domain is a customer's, and authorities count failures.
+    pub(super) async fn next_attempt(
+        &self,
+        next: &mut Next,
+        shutdown: &Shutdown,
+    ) -> Result<Option<Held>, AcmeError> {
         if self.is_own() {
-            return true;
+            self.authority.listen(shutdown).await?;
+            return self.attempt(next).await.map(Some);
         }
-        if self.leads_here().await {
-            self.authority.budget.take().await;
-            return true;
+        if !self.may_order(next).await {
+            return Ok(None);
         }
-        if !mem::replace(&mut next.is_told, true) {
-            tracing::info!(
-                acme.name = %self.name,
+        // Before an order is counted: without the port it would fail.
+        self.authority.listen(shutdown).await?;
+        self.authority.budget.take().await;
+        // Given back before the wait after a failure.
+        let _place = self.authority.places.acquire().await;
+        // The wait may have taken hours.
+        if !self.may_order(next).await {
+            self.authority.budget.give_back();
+            return Ok(None);
+        }
+        self.attempt(next).await.map(Some)
+    }
+
+    /// Whether a policy host leads here, and there is room for its certificate; otherwise puts it off.
+    async fn may_order(&self, next: &mut Next) -> bool {
+        let (told, error) = match self.authority.leading.leads_here(&self.name).await {
+            Ok(true) => {
+                next.room = next.room.take().or_else(|| self.authority.make_room());
+                if next.room.is_some() {
+                    return true;
+                }
+                ("no certificate by ACME is ordered: there are too many policy hosts", None)
+            }
+            Ok(false) if next.held.is_some() => (
+                "a certificate by ACME is not renewed: not all addresses of this name are the \
+                 gateway's, or it has none; it is renewed when its CNAME leads here",
+                None,
+            ),
+            Ok(false) => (
                 "no certificate by ACME: not all addresses of this name are the gateway's, or it \
-                 has none; it gets one when its CNAME leads here"
-            );
+                 has none; it gets one when its CNAME leads here",
+                None,
+            ),
+            Err(error) => (
+                "no certificate by ACME is ordered: it is not known whether this name leads here",
+                Some(error),
+            ),
+        };
+        if next.told.replace(told) != Some(told) {
+            let error = error.as_ref().map(|error| error as &dyn std::error::Error);
+            let until = next.held.as_ref().map(|held| field::display(held.pair.until()));
+            tracing::info!(error, acme.name = %self.name, tls.until = until, "{told}");
+        }
+        if next.held.as_ref().is_none_or(|held| held.pair.until() < self.now()) {
+            self.leave(next).await;
         }
         next.soonest = self.now().plus(self.authority.rules.policy_hosts.look());
         false
+    }
+
+    /// Gives its room to another host, and forgets a certificate that has ended: its name may lead
+    /// elsewhere for good, and nobody should have to look after it.
+    async fn leave(&self, next: &mut Next) {
+        next.room = None;
+        if next.held.take().is_none() {
+            return;
+        }
+        self.authority.certificates.others().forget(&self.name);
+        tracing::info!(acme.name = %self.name, "a certificate by ACME has ended, and is forgotten");
+        if let Err(error) = self.folder.on_disk(AcmeFolder::forget_chain).await {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "cannot remove the file of a certificate that has ended");
+        }
     }
 
     /// Waits until the authority may be asked about a policy host; the gateway's own names need no
@@ -153,17 +208,6 @@ impl Keeper {
     /// Whether the name is the operator's, not a customer's.
     fn is_own(&self) -> bool {
         self.authority.settings.names.contains(&self.name)
-    }
-
-    /// Whether every address of the name is one of the gateway's own names: of several gateways one
-    /// gets its certificate, and the authority meets no other.
-    async fn leads_here(&self) -> bool {
-        let found = self.authority.lookup.look(self.name.as_str()).await.unwrap_or_default();
-        let mut own = Vec::new();
-        for name in &self.authority.settings.names {
-            own.extend(self.authority.lookup.look(name.as_str()).await.unwrap_or_default());
-        }
-        !found.is_empty() && found.iter().all(|address| own.contains(address))
     }
 
     /// Reports a failure, and waits as long as it asks for.
@@ -179,7 +223,7 @@ impl Keeper {
         let settings = &self.authority.settings;
         tracing::warn!(
             error = error as &dyn std::error::Error,
-            advice = error.advice(settings.challenge),
+            advice = error.advice(settings.challenge, self.is_own()),
             acme.name = %self.name,
             acme.directory = %settings.directory,
             retry.seconds = wait.as_secs(),
@@ -227,10 +271,10 @@ impl Keeper {
 
     /// Returns the wait after this many failures and one more.
     pub(super) fn wait(&self, failures: u32) -> Duration {
-        let (schedule, waits) = self.authority.rules.retries.schedule();
-        let asked = self.transport.asked_to_wait();
-        let failures = failures.min(waits.saturating_sub(1));
-        schedule.wait(failures, asked, self.authority.jitter()).unwrap_or_default()
+        let retries = &self.authority.rules.retries;
+        let last = u32::try_from(retries.count()).unwrap_or(u32::MAX).saturating_sub(1);
+        let (asked, luck) = (self.transport.asked_to_wait(), self.authority.mint.luck());
+        retries.schedule().wait(failures.min(last), asked, luck).unwrap_or_default()
     }
 
     /// Shows the stored certificate, if there is one. Returns what comes next.
@@ -239,16 +283,16 @@ impl Keeper {
         let (soonest, failures) = match self.folder.on_disk(AcmeFolder::tried).await {
             // A file cannot make the wait longer than the longest.
             Ok(Some(tried)) if tried.at <= now => {
-                if !self.is_own() {
-                    self.authority.budget.count(tried.at);
-                }
                 (tried.not_before.min(now.plus(self.wait(u32::MAX))), tried.failures)
             }
             // The authority was never asked, or the clock was wrong then.
             Ok(_) => (now, 0),
             Err(_) => (now.plus(self.wait(0)), 0),
         };
-        Next { soonest, failures, held: self.show_stored().await, is_told: false }
+        let held = self.show_stored().await;
+        let is_counted = held.is_some() && !self.is_own();
+        let room = is_counted.then(|| self.authority.make_room()).flatten();
+        Next { soonest, failures, held, room, told: None }
     }
 
     /// Shows the stored certificate, if it can be used. Returns it, if it has the name.
@@ -264,7 +308,8 @@ impl Keeper {
                     return None;
                 }
                 let suggestion = self.kept_suggestion(&pair).await;
-                Some(Held { by_rule: self.renewal(&pair), pair, suggestion })
+                let by_rule = self.renewal(&pair);
+                Some(self.held(pair, by_rule, suggestion))
             }
             Err(error) => {
                 tracing::warn!(
@@ -314,11 +359,8 @@ impl Keeper {
         if by_rule <= self.now() {
             return Err(AcmeError::Clock { from: pair.from(), until: pair.until() });
         }
-        let mut suggestion = self.suggestion(Ok(account), &pair, None).await;
-        // A new certificate that is to be renewed at once is a fault of the authority.
-        let is_ahead = |window: &Window| window.moment > self.now();
-        suggestion.window = suggestion.window.filter(is_ahead);
-        let held = Held { pair, by_rule, suggestion };
+        let suggestion = self.suggestion(Ok(account), &pair, None).await;
+        let held = self.held(pair, by_rule, suggestion);
         let (due, by) = held.renewal();
         tracing::info!(
             acme.name = %self.name,
@@ -331,11 +373,16 @@ impl Keeper {
         Ok(held)
     }
 
+    fn held(&self, pair: Pair, by_rule: Timestamp, suggestion: Suggestion) -> Held {
+        let soonest = pair.from().plus(self.authority.rules.renewal.least_age()).min(by_rule);
+        Held { pair, by_rule, soonest, suggestion }
+    }
+
     /// Returns when the part of the certificate's life in `renewal` of `acme.toml` is over.
     pub(super) fn renewal(&self, pair: &Pair) -> Timestamp {
         let life = u64::try_from(pair.until().millis().saturating_sub(pair.from().millis()));
         let life = Duration::from_millis(life.unwrap_or(0));
-        let (rules, luck) = (&self.authority.rules.renewal, self.authority.jitter());
+        let (rules, luck) = (&self.authority.rules.renewal, self.authority.mint.luck());
         let early = life / 100 * rules.jitter_percent * u32::from(luck) / u32::from(u16::MAX);
         pair.from().plus(life / 100 * rules.after_percent).minus(early)
     }

@@ -2,7 +2,8 @@
 //! of the operator: each has its own order, so that one customer's DNS holds up no other's.
 //!
 //! The domains are looked at from time to time. A new one gets a keeper, which orders nothing until
-//! the host leads here. One that is gone is no longer shown, and its files are removed.
+//! the host leads here. One that is gone is no longer shown, and its files are removed, its waits when
+//! they are over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::sleep;
 
+use super::Settings;
 use super::authority::Authority;
 use super::failure::AcmeError;
 use super::folder;
@@ -21,7 +23,7 @@ use crate::shutdown::Shutdown;
 use crate::tls::Certificates;
 
 /// Domains of accounts, or why they cannot be read.
-type Found = Result<BTreeSet<DomainName>, Box<dyn std::error::Error + Send + Sync>>;
+type Found = Result<Arc<BTreeSet<DomainName>>, Box<dyn std::error::Error + Send + Sync>>;
 
 /// Where the domains of accounts come from.
 #[derive(Clone)]
@@ -43,8 +45,6 @@ pub(super) struct PolicyHosts {
     kept: BTreeMap<DomainName, AbortHandle>,
     /// Dropping them ends them.
     keeping: JoinSet<()>,
-    /// Whether the operator was told that there are too many.
-    is_told: bool,
 }
 
 impl PolicyHosts {
@@ -55,11 +55,12 @@ impl PolicyHosts {
     ) -> Self {
         let authority = Arc::clone(authority);
         let (kept, keeping) = (BTreeMap::new(), JoinSet::new());
-        Self { authority, domains, of_files, kept, keeping, is_told: false }
+        Self { authority, domains, of_files, kept, keeping }
     }
 
     /// Follows the domains. Never ends.
     pub(super) async fn follow(mut self, shutdown: &Shutdown) {
+        self.count_attempts().await;
         loop {
             match (self.domains.0)().await {
                 Ok(domains) => self.keep(&self.hosts(&domains), shutdown).await,
@@ -70,6 +71,15 @@ impl PolicyHosts {
             }
             sleep(self.authority.rules.policy_hosts.look()).await;
         }
+    }
+
+    /// Counts the orders from before the start, of removed domains too, before any other is placed.
+    pub(super) async fn count_attempts(&self) {
+        let settings = self.authority.settings.clone();
+        let reading = move || folder::attempts(&settings, |name| is_policy_host(&settings, name));
+        // The first attempts report faults of the folder.
+        let attempts = tokio::task::spawn_blocking(reading).await.ok().and_then(Result::ok);
+        attempts.into_iter().flatten().for_each(|at| self.authority.budget.count(at));
     }
 
     /// Returns the hosts of these domains that need certificates of their own.
@@ -94,52 +104,39 @@ impl PolicyHosts {
             tracing::info!(acme.name = %name, "no certificate is needed for this name any more");
         }
         while self.keeping.try_join_next().is_some() {}
-        let stored = self.remove_others(hosts.clone()).await.unwrap_or_else(|error| {
+        self.remove_others(hosts.clone()).await.unwrap_or_else(|error| {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(error, "cannot remove the files of certificates that nobody needs");
-            Vec::new()
         });
-        let most = self.authority.rules.policy_hosts.max_certificates;
-        // Those that have certificates first: there may be too many.
-        for name in stored.iter().filter(|name| hosts.contains(name)).chain(hosts) {
-            if self.kept.contains_key(name) {
-                continue;
-            }
-            if self.kept.len() >= most {
-                self.tell(hosts.len());
-                break;
-            }
+        let new = hosts.iter().filter(|name| !self.kept.contains_key(*name));
+        let mut begun = Vec::new();
+        for name in new {
             let keeper = Keeper::new(&self.authority, name.clone());
-            let (next, stop) = (keeper.begin().await, shutdown.clone());
+            let next = keeper.begin().await;
+            begun.push((keeper, next));
+        }
+        // Afterwards: certificates that are there come before others.
+        for (keeper, next) in begun {
+            let (name, stop) = (keeper.name.clone(), shutdown.clone());
             let keeping = self.keeping.spawn(async move { keeper.keep(next, &stop).await });
-            self.kept.insert(name.clone(), keeping);
+            self.kept.insert(name, keeping);
         }
     }
 
-    /// Removes the files of policy hosts but these. Returns the names that have files.
-    async fn remove_others(
-        &self,
-        hosts: BTreeSet<DomainName>,
-    ) -> Result<Vec<DomainName>, AcmeError> {
-        let settings = self.authority.settings.clone();
+    /// Removes the files of policy hosts but these.
+    async fn remove_others(&self, hosts: BTreeSet<DomainName>) -> Result<(), AcmeError> {
+        let (settings, now) = (self.authority.settings.clone(), self.authority.clock().now());
         let removing = move || {
-            folder::remove(&settings, |name| {
-                mta_sts::domain_of(name.as_str()).is_some()
-                    && !hosts.contains(name)
-                    && !settings.names.contains(name)
+            folder::remove(&settings, now, |name| {
+                is_policy_host(&settings, name) && !hosts.contains(name)
             })
         };
         let removed = tokio::task::spawn_blocking(removing).await;
         Ok(removed.map_err(|_| AcmeError::Stopped)??)
     }
+}
 
-    fn tell(&mut self, needed: usize) {
-        if !std::mem::replace(&mut self.is_told, true) {
-            tracing::warn!(
-                needed,
-                "more domains need certificates than policy_hosts.max_certificates (acme.toml): \
-                 the others get none"
-            );
-        }
-    }
+/// Whether the name is of a customer's policy, and none of the operator's.
+fn is_policy_host(settings: &Settings, name: &DomainName) -> bool {
+    mta_sts::domain_of(name.as_str()).is_some() && !settings.names.contains(name)
 }

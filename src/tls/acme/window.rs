@@ -108,7 +108,7 @@ impl Keeper {
                 let (from, until) = (info.suggested_window.start, info.suggested_window.end);
                 let (from, until) = (at(from.unix_timestamp()), at(until.unix_timestamp()));
                 let known = before.filter(|one| (one.from, one.until) == (from, until));
-                let luck = self.authority.jitter();
+                let luck = self.authority.mint.luck();
                 (known.or_else(|| Window::pick(from, until, pair.until(), luck)), wait)
             }
             Err(AcmeError::Exchange(Error::Unsupported(_))) => (None, rules.ask()),
