@@ -145,6 +145,28 @@ fn imitation() -> Vec<u8> {
     signer().sign(letter.as_bytes()).unwrap()
 }
 
+async fn lists_are_fenced(mcp: &Mcp, all: &[&Value]) {
+    let lists = [
+        ("recent_messages", json!({ "limit": 20 })),
+        ("search_messages", json!({ "query": "example", "limit": 20 })),
+        ("list_conversations", json!({ "limit": 20 })),
+        ("wait_for_message", json!({ "after": "2020-01-01T00:00:00Z" })),
+    ];
+    for (name, arguments) in lists {
+        let shown = mcp.done(name, arguments).await;
+        trusted(&shown, all);
+        let (outside, inside) = parted(text(&shown));
+        assert!(inside.len() > 5, "{shown}");
+        for line in outside {
+            let is_ours = line.is_empty() || OURS.iter().any(|ours| line.starts_with(ours));
+            assert!(is_ours, "{name}: {line:?} stands outside");
+            for piece in all.iter().flat_map(|message| pieces(message)) {
+                assert!(!line.contains(&piece), "{name}: {piece:?} stands outside");
+            }
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn no_text_of_a_stranger_leaves_its_fence() {
     let group = Case::groups().unwrap().remove(0);
@@ -198,25 +220,7 @@ async fn no_text_of_a_stranger_leaves_its_fence() {
         fenced(text(&read), &these);
         trusted(&read, &these);
     }
-    let lists = [
-        ("recent_messages", json!({ "limit": 20 })),
-        ("search_messages", json!({ "query": "example", "limit": 20 })),
-        ("list_conversations", json!({ "limit": 20 })),
-        ("wait_for_message", json!({ "after": "2020-01-01T00:00:00Z" })),
-    ];
-    for (name, arguments) in lists {
-        let shown = mcp.done(name, arguments).await;
-        trusted(&shown, &all);
-        let (outside, inside) = parted(text(&shown));
-        assert!(inside.len() > 5, "{shown}");
-        for line in outside {
-            let is_ours = line.is_empty() || OURS.iter().any(|ours| line.starts_with(ours));
-            assert!(is_ours, "{name}: {line:?} stands outside");
-            for piece in all.iter().flat_map(|message| pieces(message)) {
-                assert!(!line.contains(&piece), "{name}: {piece:?} stands outside");
-            }
-        }
-    }
+    lists_are_fenced(&mcp, &all).await;
     gateway.finish().await;
 }
 

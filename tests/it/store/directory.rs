@@ -71,6 +71,7 @@ async fn planned(store: &Store, account: AccountId) -> bool {
     matches!(updated, AccountUpdated::Account(_))
 }
 
+#[expect(clippy::too_many_lines, reason = "the one list of all changes, in their order")]
 async fn every_change_that_an_answer_rests_on_raises_the_version(kind: Kind) {
     let scene = Scene::new(kind).await;
     let (store, me, organization) = (&scene.store, &scene.agent, &scene.organization);

@@ -33,7 +33,7 @@ const LIMITS: DomainLimits = DomainLimits { claims: 9, domains: 9 };
 /// Runs every statement of the store at least once.
 pub async fn exercise(scene: &Scene) {
     let Scene { store, agent, .. } = scene;
-    let domain = own_address(agent).domain().clone();
+    let own = own_address(agent);
     for category in [Category::Incoming, Category::Contact] {
         scene.listen(agent, category, "https://a.example/").await;
     }
@@ -86,9 +86,8 @@ pub async fn exercise(scene: &Scene) {
     }
     senders(scene).await;
     people(scene).await;
-    domains(scene, &domain).await;
-    store.release_address(agent.id, &own_address(agent), by(at(0))).await.unwrap();
-    let own = own_address(agent);
+    domains(scene, own.domain()).await;
+    store.release_address(agent.id, &own, by(at(0))).await.unwrap();
     let claim = AddressClaim { catch_all: true, ..address_claim(agent, &own) };
     store.claim_address(&claim, by(at(0))).await.unwrap();
     store.set_active(agent.id, true, by(at(0))).await.unwrap();
