@@ -82,11 +82,10 @@ const fn column(field: LogField) -> Column {
                                 WHERE e.subject IN (m.contact_id, m.agent_id)))"
         }
         LogField::AgentOutcome => {
-            "(SELECT o.agent_outcome FROM outcomes AS o
-              WHERE o.message_id = records.id
-                AND NOT EXISTS (SELECT 1 FROM messages AS m CROSS JOIN erasures AS e
-                                WHERE m.id = o.message_id
-                                  AND e.subject IN (m.contact_id, m.agent_id)))"
+            "(SELECT o.agent_outcome FROM messages AS m CROSS JOIN outcomes AS o
+              WHERE m.id = records.id AND o.message_id = m.id
+                AND NOT EXISTS (SELECT 1 FROM erasures AS e
+                                WHERE e.subject IN (m.contact_id, m.agent_id)))"
         }
         LogField::AiLeadRating => {
             "(SELECT o.lead_rating FROM outcomes AS o WHERE o.message_id = records.id)"
