@@ -52,14 +52,18 @@ pub(super) struct Proof<'m> {
 }
 
 impl Message {
-    /// Who proved the sender: an aligned signature, or else the trusted sealer of a chain that stands
+    /// The proof of the sender: an aligned signature, or else the trusted sealer of a chain that stands
     /// in for one.
     pub(super) fn proof(&self) -> Option<Proof<'_>> {
         let results = self.fact("authentication")?;
         if let Some(domain) = results.get("alignedDomain").and_then(Value::as_str) {
             return Some(Proof { by: "dkim", domain });
         }
-        let chain = results.get("arc").filter(|chain| chain["standsIn"] == true)?;
+        let chain = results.get("arc")?;
+        let stands_in = chain.get("standsIn")?.as_bool()?;
+        if !stands_in {
+            return None;
+        }
         Some(Proof { by: "arc", domain: chain.get("sealer")?.as_str()? })
     }
 

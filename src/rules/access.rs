@@ -488,7 +488,7 @@ impl AccessRules {
         })?;
         self.agents.validate()?;
         self.templates.validate()?;
-        self.tls_reports.validate(self.limits.max_body_bytes)?;
+        self.tls_reports.validate()?;
         ranges!("access.toml", received of self.received, {
             max_text_bytes: 1024..=1 << 20;
             max_object_bytes: 0..=65_536;

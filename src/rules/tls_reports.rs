@@ -19,9 +19,9 @@ pub struct TlsReportRules {
 }
 
 impl TlsReportRules {
-    pub(super) fn validate(&self, max_body_bytes: usize) -> Result<(), RulesError> {
+    pub(super) fn validate(&self) -> Result<(), RulesError> {
         ranges!("access.toml", tls_reports of self, {
-            max_bytes: 1024..=wide(max_body_bytes);
+            max_bytes: 1024..=1 << 20;
             max_unpacked_bytes: wide(self.max_bytes)..=1 << 24;
             max_policies: 1..=100;
             max_failures: 1..=100;

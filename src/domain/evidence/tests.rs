@@ -32,7 +32,7 @@ fn each_other_kind_is_shown_as_it_was_read() {
         "senderMessagesPerMinute": 2, "roomMessagesPerMinute": 3});
     let relay = json!({"type": "http", "relay": "id", "revision": 4, "accountId": null});
     let policy = json!({"sender": null, "mode": "open", "listed": false, "policyVersion": 9,
-        "recipientActive": true, "recipientAnswers": false});
+        "recipientActive": true, "recipientAnswers": false, "recipientTakesMail": true});
     for (name, inputs) in [
         ("framing", json!({"from": null})),
         ("loop", json!({"field": "Delivered-To", "address": "a@agent.example"})),

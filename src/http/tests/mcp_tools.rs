@@ -153,6 +153,7 @@ async fn a_file_holds_a_place_until_its_client_has_taken_it() {
         let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": parameters });
         let ask = || {
             let request = Request::post("/mcp")
+                .header("host", "h")
                 .header("authorization", format!("Bearer {}", house.token("agent1")))
                 .header("content-type", "application/json")
                 .header("accept", "application/json, text/event-stream")

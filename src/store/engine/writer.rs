@@ -41,7 +41,7 @@ struct Seat {
     connection: SqliteConnection,
     /// Whether a transaction was begun and, as far as is known, not ended.
     is_begun: bool,
-    /// What `PRAGMA synchronous` says, if that is known.
+    /// The value of `PRAGMA synchronous`, if it is known.
     flush: Option<Flush>,
 }
 
@@ -149,7 +149,7 @@ impl Drop for Turn {
         // The end of the runtime closes the connection, and so the transaction.
         let Ok(runtime) = Handle::try_current() else { return };
         let writer = self.writer.clone();
-        // Whoever waited before rolls back, too; this is for nobody waiting.
+        // Those who wait roll back by themselves; this is for when nobody waits.
         runtime.spawn(async move { writer.turn().await.map(drop) });
     }
 }
@@ -243,7 +243,7 @@ mod tests {
                 .bind(1000)
         };
         let trust = Trust::default();
-        // Of these, the last is too long for one call.
+        // The last list of these is too long for one call.
         for counts in [[2, 0, 3], [0, 0, 0], [1, 0, 0], [0, 5, 200]] {
             let on = Connection::Sqlite(turn.connection(), &trust);
             let found = Many::fetch_each(counts.map(list), on).await.unwrap();
