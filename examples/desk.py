@@ -1,9 +1,12 @@
-"""A support desk without a model: reads each mail, says what kind of case it is, and what to do.
+"""A support desk without a model: reads each mail, records what kind of case it is, and what to do.
 
     GATEPOST=http://localhost:8080 TOKEN=gp_… python3 desk.py
 """
 
 import json
+import os
+import urllib.parse
+import urllib.request
 
 from poll import follow
 
@@ -35,11 +38,20 @@ def decide(event):
     return kind, "person" if kind == "other" else "answer"
 
 
+def record(event, kind, next_step):
+    """Records the case with its message, once also if the event comes twice. Nothing is sent."""
+    message, token = event["messageUuid"], urllib.parse.quote(os.environ["TOKEN"])
+    url = f"{os.environ['GATEPOST']}/api/v2/messages/{message}/outcome?token={token}"
+    outcome = json.dumps({"agentOutcome": kind, "summary": f"next: {next_step}"}).encode()
+    headers = {"Content-Type": "application/json", "Idempotency-Key": event["id"]}
+    urllib.request.urlopen(urllib.request.Request(url, outcome, headers), timeout=60).close()
+
+
 def handle(event):
-    """An event may come twice: do nothing the second time that you see its id."""
     if event["data"].get("erased"):
         return
     kind, next_step = decide(event)
+    record(event, kind, next_step)
     case = {"from": event["from"], "subject": event["subject"], "kind": kind, "next": next_step}
     print(json.dumps({"message": event["messageUuid"], **case}), flush=True)
 

@@ -240,7 +240,7 @@ mod tests {
 
     fn file(content_type: &str, octets: &[u8]) -> File {
         let message = serde_json::json!({
-            "uuid": "u", "date": "d", "fromUser": "f", "from": 2, "to": 1, "toUser": "t", "message": "m",
+            "uuid": "u", "date": "d", "fromUser": "f", "from": 2, "direction": "inbound", "to": 1, "toUser": "t", "message": "m",
             "roomId": "1:2", "status": "success", "source": "email", "fromNumber": null,
         });
         let message = serde_json::from_value(message).unwrap();

@@ -323,7 +323,7 @@ mod tests {
     /// A mail from this address, with these results of its authentication.
     fn mail(from: &str, authentication: serde_json::Value) -> Letter {
         let message = serde_json::json!({
-            "uuid": "u", "date": "d", "fromUser": "The Boss", "from": 2, "to": 1, "toUser": "t", "message": "m",
+            "uuid": "u", "date": "d", "fromUser": "The Boss", "from": 2, "direction": "inbound", "to": 1, "toUser": "t", "message": "m",
             "roomId": "1:2", "status": "success", "source": "email", "fromNumber": null,
             "metadata": { "emailFrom": from, "authentication": authentication },
         });

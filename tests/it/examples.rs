@@ -151,7 +151,7 @@ async fn agents_in_python_read_mail_by_mcp() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_support_desk_sorts_mail_by_rules() {
+async fn a_support_desk_sorts_mail_by_rules_and_records_it() {
     Box::pin(follows(python::interpreter(), &example("desk.py"))).await;
 
     let (gateway, key) = Box::pin(gateway()).await;
@@ -176,6 +176,12 @@ async fn a_support_desk_sorts_mail_by_rules() {
     ] {
         let case: Value = serde_json::from_str(&desk.says(subject).await).unwrap();
         assert_eq!((&case["kind"], &case["next"]), (&json!(kind), &json!(next)), "{case}");
+        let messages = gateway.messages().await;
+        let message = messages.iter().find(|one| one["uuid"] == case["message"]).unwrap();
+        assert_eq!(
+            (&message["agentOutcome"], &message["summary"]),
+            (&json!(kind), &json!(format!("next: {next}")))
+        );
     }
     drop(desk);
     gateway.finish().await;
