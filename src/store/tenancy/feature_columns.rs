@@ -1,4 +1,4 @@
-//! What one feature of an account rests on, as columns beside its row: plans and assignments of the
+//! The columns on which one feature of an account rests, beside its row: plans and assignments of the
 //! account and of those above it. So statements that are run anyway, for each key and each message,
 //! tell whether the account has the feature.
 

@@ -200,6 +200,10 @@ async fn change(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static st
         18..22 => return Some(change_relay(scene, number - 18, act).await),
         22 => console_sessions::end_all(store, act).await,
         23 => {
+            let message = scene.deliver(agent, 0).await;
+            super::outcomes::record_any(scene, message, act).await;
+        }
+        24 => {
             let deleting = store.delete_account(organization.id, true, 9, account_record, act);
             deleting.await.unwrap();
         }
@@ -223,6 +227,7 @@ async fn change(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static st
         16 => ("erase_message", 1),
         17 => ("erase_contact", 1),
         22 => ("end_console_session", 1),
+        23 => ("record_outcome", 1),
         // Two Agents of the scene, one of the test, and their organization.
         _ => ("delete_account", 4),
     })
@@ -249,6 +254,7 @@ const ANEW: &[&str] = &[
     "erase_message",
     "erase_contact",
     "reset_session",
+    "record_outcome",
 ];
 
 async fn every_change_leaves_its_entry(kind: Kind) {

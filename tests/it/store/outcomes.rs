@@ -57,6 +57,12 @@ async fn record(
     store.record_outcome(&subtree(agent), id, new, MOST, act).await
 }
 
+/// Records an outcome without a reply.
+pub async fn record_any(scene: &Scene, id: MessageId, act: Act<'_>) {
+    let new = outcome("answered", None);
+    record(&scene.store, &scene.agent, id, &new, act).await.unwrap();
+}
+
 async fn recorded(
     scene: &Scene,
     id: MessageId,
