@@ -199,10 +199,7 @@ async fn change(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static st
         }
         18..22 => return Some(change_relay(scene, number - 18, act).await),
         22 => console_sessions::end_all(store, act).await,
-        23 => {
-            let message = scene.deliver(agent, 0).await;
-            super::outcomes::record_any(scene, message, act).await;
-        }
+        23 => super::outcomes::record_one(scene, act).await,
         24 => {
             let deleting = store.delete_account(organization.id, true, 9, account_record, act);
             deleting.await.unwrap();

@@ -57,9 +57,9 @@ async fn record(
     store.record_outcome(&subtree(agent), id, new, MOST, act).await
 }
 
-/// Records an outcome without a reply.
-pub async fn record_any(scene: &Scene, id: MessageId, act: Act<'_>) {
-    let new = outcome("answered", None);
+/// Records an outcome of a new message.
+pub async fn record_one(scene: &Scene, act: Act<'_>) {
+    let (id, new) = (scene.deliver(&scene.agent, 0).await, outcome("answered", None));
     record(&scene.store, &scene.agent, id, &new, act).await.unwrap();
 }
 
