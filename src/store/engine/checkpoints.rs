@@ -87,7 +87,8 @@ impl Checkpoints {
         }
         // Left to SQLite, this copy would run behind a commit, and report a failure nowhere.
         if pages >= i64::from(self.most()) {
-            let mut turn = self.writer.turn().await?;
+            let turn = self.writer.turn().await;
+            let mut turn = turn.map_err(|error| trust.record_loss(error))?;
             sql(copy).fetch_one(Connection::Sqlite(turn.connection(), trust)).await?;
         }
         Ok(())

@@ -25,6 +25,9 @@ pub enum Database {
     Postgres(Pool),
 }
 
+/// Ends a transaction of SQLite, and says so.
+const END: &str = "COMMIT;\nSELECT 1 AS committed";
+
 /// Attempts of a transaction that the database aborts in favour of another one.
 pub const TRIES: u32 = 8;
 
@@ -120,7 +123,8 @@ impl Database {
         trust.check()?;
         let inner = match self {
             Self::Sqlite(database) => {
-                let mut turn = database.writer.turn().await?;
+                let turn = database.writer.turn().await;
+                let mut turn = turn.map_err(|error| trust.record_loss(error))?;
                 // The turn's former user may have lost trust while this caller waited.
                 trust.check()?;
                 turn.begin(flush).await.map_err(|error| trust.record_loss(error))?;
@@ -179,16 +183,21 @@ impl Transaction {
         let committing = tokio::spawn(async move {
             match inner {
                 Inner::Sqlite { mut turn, checkpoints, .. } => {
-                    // The last of them and the end are one call.
-                    match writes.last_mut() {
-                        Some(last) => {
-                            last.push(";\nCOMMIT");
+                    // The last of them and the end are one call, whose answer is behind the end:
+                    // sqlx says nothing of a thread of SQLite that ended early.
+                    let end = match writes.pop() {
+                        Some(mut last) => {
+                            last.push(";\n").push(END);
+                            last
                         }
-                        None => writes.push(sql("COMMIT")),
-                    }
+                        None => sql(END),
+                    };
                     for statement in writes {
                         statement.execute(Connection::Sqlite(turn.connection(), &trust)).await?;
                     }
+                    // Behind the rows of the write, where it has some.
+                    let rows = end.fetch_all(Connection::Sqlite(turn.connection(), &trust)).await?;
+                    rows.last().ok_or(StoreError::NoRow)?.get::<i64>("committed")?;
                     turn.ended();
                     checkpoints.committed(&trust);
                 }

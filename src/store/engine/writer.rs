@@ -66,14 +66,17 @@ impl Writer {
     /// Waits for the turn; what the former user left open is rolled back.
     pub(super) async fn turn(&self) -> Result<Turn, sqlx::Error> {
         let Shared { options, patience, seat } = &*self.0;
-        let waiting = tokio::time::timeout(*patience, Arc::clone(seat).lock_owned());
-        let seat = waiting.await.map_err(|_| sqlx::Error::PoolTimedOut)?;
-        let seat = OwnedMutexGuard::try_map(seat, Option::as_mut);
-        let mut seat = seat.map_err(|_| sqlx::Error::PoolClosed)?;
-        if seat.is_begun {
-            seat.end(options).await?;
-        }
-        Ok(Turn { seat, writer: self.clone() })
+        let taking = async {
+            let seat = Arc::clone(seat).lock_owned().await;
+            let seat = OwnedMutexGuard::try_map(seat, Option::as_mut);
+            let mut seat = seat.map_err(|_| sqlx::Error::PoolClosed)?;
+            if seat.is_begun {
+                seat.end(options).await?;
+            }
+            Ok(Turn { seat, writer: self.clone() })
+        };
+        let taken = tokio::time::timeout(*patience, taking).await;
+        taken.unwrap_or(Err(sqlx::Error::PoolTimedOut))
     }
 
     /// Whether somebody has the turn.

@@ -154,7 +154,11 @@ pub fn numbers(tx: &Transaction, events: &[usize]) -> Many {
 fn read_numbers(tx: &Transaction, events: &[usize], taken: &[Row]) -> Result<Vec<i64>, StoreError> {
     let number = |row: &Row| Columns { table: "event_log", row }.integer("number");
     let mut numbers = taken.iter().map(number).collect::<Result<Vec<_>, _>>()?;
-    if tx.has_concurrent_writers() {
+    let of_each = tx.has_concurrent_writers();
+    if numbers.len() != if of_each { events.len() } else { events.len().min(1) } {
+        return Err(StoreError::NoRow);
+    }
+    if of_each {
         numbers.sort_unstable();
         return Ok(numbers);
     }
