@@ -5,6 +5,7 @@
 
 import json
 import os
+import urllib.error
 import urllib.parse
 import urllib.request
 
@@ -44,7 +45,12 @@ def record(event, kind, next_step):
     url = f"{os.environ['GATEPOST']}/api/v2/messages/{message}/outcome?token={token}"
     outcome = json.dumps({"agentOutcome": kind, "summary": f"next: {next_step}"}).encode()
     headers = {"Content-Type": "application/json", "Idempotency-Key": event["id"]}
-    urllib.request.urlopen(urllib.request.Request(url, outcome, headers), timeout=60).close()
+    try:
+        urllib.request.urlopen(urllib.request.Request(url, outcome, headers), timeout=60).close()
+    except urllib.error.HTTPError as error:
+        # 404: erased meanwhile. 409: somebody recorded an outcome before, which stays.
+        if error.code not in (404, 409):
+            raise
 
 
 def handle(event):

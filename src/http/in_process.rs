@@ -25,7 +25,7 @@ use crate::http::answer::file;
 use crate::http::error::{Code, Problem};
 use crate::http::limits::downloads::{DownloadPlace, Reader};
 use crate::http::operation::MatchedRequest;
-use crate::http::passage::idempotency::IDEMPOTENCY_KEY;
+use crate::http::passage::idempotency::{IDEMPOTENCY_KEY, IDEMPOTENCY_REPLAYED};
 use crate::http::passage::observe::Trace;
 use crate::http::passage::perform::{self, Client};
 use crate::http::request::target::TARGET;
@@ -191,9 +191,19 @@ impl InProcess {
 
     /// Performs the request, and reads the answer, which is JSON.
     pub(crate) async fn ask<T: DeserializeOwned>(&self, asked: Asked) -> Result<T, Problem> {
+        self.ask_once(asked).await.map(|(_, answer)| answer)
+    }
+
+    /// Like [`Self::ask`], and says whether the answer is that of an earlier request of the same
+    /// name.
+    pub(crate) async fn ask_once<T: DeserializeOwned>(
+        &self,
+        asked: Asked,
+    ) -> Result<(bool, T), Problem> {
         let answer = self.perform(asked).await?;
+        let is_earlier = answer.headers().contains_key(IDEMPOTENCY_REPLAYED);
         let text = to_bytes(answer.into_body(), usize::MAX).await.map_err(Problem::internal)?;
-        serde_json::from_slice(&text).map_err(Problem::internal)
+        Ok((is_earlier, serde_json::from_slice(&text).map_err(Problem::internal)?))
     }
 }
 

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::call::{Answer, Call};
+use crate::domain::contact::plain_line;
 use crate::http::error::Problem;
 use crate::http::in_process::Asked;
 
@@ -42,31 +43,63 @@ pub(super) struct Recorded {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Stored {
-    record: Counted,
+    record: Kept,
     reply_uuid: Option<String>,
 }
 
+/// The outcome of a message.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Counted {
+struct Kept {
     agent_reply_count: u32,
+    agent_outcome: Option<String>,
+    summary: Option<String>,
+    ai_agent_override: Option<String>,
+    chat_dialog: Option<Vec<Value>>,
+    call_dialog: Option<Vec<Value>>,
 }
 
 pub(super) async fn record(call: Call, request: Record) -> Result<Answer<Recorded>, Problem> {
-    let Record { uuid, reply, outcome, summary, overridden } = request;
-    let fields = [
-        ("reply", reply),
-        ("agentOutcome", outcome),
-        ("summary", summary),
-        ("override", overridden),
-    ];
-    let fields =
-        fields.into_iter().filter_map(|(name, text)| Some((name.to_owned(), json!(text?))));
-    let body = Value::Object(fields.collect());
+    let uuid = request.uuid.clone();
+    let asked = Asked::of("recordOutcome").on(call.home()).at(&uuid).sends(request.body());
     // A client may call again when it lost an answer: a reply is then recorded once.
-    let same = digest(&SHA256, format!("{uuid} {body}").as_bytes());
+    let same = digest(&SHA256, format!("{uuid} {}", request.body()).as_bytes());
     let once = same.as_ref().iter().map(|octet| format!("{octet:02x}")).collect::<String>();
-    let asked = Asked::of("recordOutcome").on(call.home()).at(&uuid).sends(body).once(&once);
-    let Stored { record, reply_uuid } = call.api.ask(asked).await?;
+    let (is_earlier, mut stored) = call.api.ask_once::<Stored>(asked.clone().once(&once)).await?;
+    if is_earlier {
+        let now = Asked::of("getMessage").on(call.home()).at(&uuid);
+        stored.record = call.api.ask(now).await?;
+        // Another outcome replaced this one meanwhile: it is no repeat.
+        if !request.is_kept(&stored.record) {
+            stored = call.api.ask(asked).await?;
+        }
+    }
+    let Stored { record, reply_uuid } = stored;
     Answer::plain(Recorded { uuid, reply_uuid, replies: record.agent_reply_count, sent: false })
+}
+
+impl Record {
+    fn body(&self) -> Value {
+        let fields = [
+            ("reply", &self.reply),
+            ("agentOutcome", &self.outcome),
+            ("summary", &self.summary),
+            ("override", &self.overridden),
+        ];
+        let sent = fields.into_iter().filter_map(|(name, text)| Some((name, text.as_ref()?)));
+        Value::Object(sent.map(|(name, text)| (name.to_owned(), json!(text))).collect())
+    }
+
+    /// Whether a message has the outcome that this records.
+    fn is_kept(&self, kept: &Kept) -> bool {
+        let line = |text: &Option<String>| text.as_deref().and_then(|text| plain_line(text).ok());
+        let last = [&kept.chat_dialog, &kept.call_dialog].into_iter().flatten();
+        let mut last = last.filter_map(|turns| turns.last());
+        let replied = |reply: &String| last.any(|turn| turn["content"] == *reply);
+        let same = |sent: Option<String>, kept: &Option<String>| sent.is_none() || sent == *kept;
+        same(line(&self.outcome), &kept.agent_outcome)
+            && same(self.summary.clone(), &kept.summary)
+            && same(line(&self.overridden), &kept.ai_agent_override)
+            && self.reply.as_ref().is_none_or(replied)
+    }
 }

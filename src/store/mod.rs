@@ -58,7 +58,7 @@ pub use events::event_data::{
     ChangedConfig, DisabledData, PolicyData, PublishedData, TestData, event_data,
 };
 pub use events::event_row::EventPlace;
-pub use mailbox::conversations::MessagePlace;
+pub use mailbox::conversations::{MessagePlace, OutlinedMessage};
 pub use mailbox::intake_records::IntakeFilter;
 pub use mailbox::logs::{Bucket, Bucketing, LogRow};
 pub use mailbox::messages::Original;

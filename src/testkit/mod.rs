@@ -14,3 +14,10 @@ pub mod provider;
 pub mod receiver;
 pub mod signer;
 pub mod smtp_client;
+
+/// How many times as much those tests do whose size is free: 1, or `GATEPOST_TEST_SCALE`, as
+/// `scripts/proof` sets it.
+pub fn scale() -> u32 {
+    let set = std::env::var("GATEPOST_TEST_SCALE").ok();
+    set.and_then(|text| text.parse().ok()).unwrap_or(1)
+}

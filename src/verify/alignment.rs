@@ -103,6 +103,23 @@ impl Adkim {
 mod tests {
     use super::*;
 
+    /// The list's own cases.
+    #[test]
+    fn the_suite_of_the_public_suffix_list_comes_out_as_published() {
+        let suite = include_str!("../../fixtures/public-suffix.txt");
+        let cases = suite.lines().filter(|line| !line.starts_with('#'));
+        let cases: Vec<_> = cases.map(|line| line.split_once(' ').unwrap()).collect();
+        assert_eq!(cases.len(), 77);
+        for (name, expected) in cases {
+            let parsed = DomainName::parse(name).ok();
+            assert_eq!(parsed.is_none(), name.starts_with('.'), "{name}");
+            let found = parsed.as_ref().and_then(organizational);
+            let expected = Some(expected).filter(|text| *text != "-");
+            let expected = expected.map(|text| DomainName::parse(text).unwrap());
+            assert_eq!(found, expected.as_ref().map(DomainName::as_str), "{name}");
+        }
+    }
+
     #[test]
     fn who_speaks_for_whom() {
         for (signer, from, relaxed) in [

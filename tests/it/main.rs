@@ -58,6 +58,7 @@ mod machines;
 mod mailin;
 mod mcp;
 mod mcp_fence;
+mod mcp_outcomes;
 mod mcp_stdio;
 mod media;
 mod metrics;

@@ -18,15 +18,15 @@ const SENDER: &str = "alice@good.example";
 /// Tools that change something.
 const CHANGING: [&str; 3] = ["allow_sender", "mark_read", "record_outcome"];
 
-async fn started() -> TestGateway {
+pub async fn started() -> TestGateway {
     TestGateway::with_settings(|settings| settings.mcp = McpTools::All).await
 }
 
-fn client(gateway: &TestGateway) -> Mcp {
+pub fn client(gateway: &TestGateway) -> Mcp {
     Mcp::of(gateway.http, &gateway.key)
 }
 
-async fn accepted(gateway: &TestGateway, raw: &[u8]) {
+pub async fn accepted(gateway: &TestGateway, raw: &[u8]) {
     let replies = gateway.send(SENDER, &[AGENT], raw).await;
     assert!(replies.accepted(), "{}", replies.settling());
 }

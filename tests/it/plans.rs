@@ -3,9 +3,11 @@
 
 use std::sync::Arc;
 
+use reqwest::redirect::Policy;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+use crate::support::mcp::Mcp;
 use crate::support::session::Session;
 use crate::support::{PATIENCE, TestGateway, canary, http, letter, signed, signer};
 
@@ -90,6 +92,42 @@ async fn an_account_without_inbound_email_refuses_mail_before_anything_is_stored
     gateway.finish().await;
 }
 
+/// Not only operations: the tools and pages ask some things that are none.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_without_api_enters_neither_mcp_nor_the_console() {
+    let gateway = TestGateway::start().await;
+    let key = key_above(&gateway).await;
+    let organization = gateway.house.organization.id.get();
+    let mcp = Mcp::of(gateway.http, &gateway.key);
+    let sign_in = async || {
+        let request = reqwest::Client::builder().redirect(Policy::none()).build().unwrap();
+        let request = request.post(format!("http://{}/console/sign-in", gateway.http));
+        let request = request.header("content-type", "application/x-www-form-urlencoded");
+        let request = request.timeout(PATIENCE).body(format!("key={}", gateway.key));
+        http::read("POST", request.send().await.unwrap()).await
+    };
+    let listed = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {} });
+    let entered = sign_in().await;
+    let cookie = entered.headers["set-cookie"].to_str().unwrap().split(';').next().unwrap();
+    canary::note(cookie.as_bytes());
+    let sessions = gateway.count("SELECT COUNT(*) FROM console_sessions").await;
+    mcp.tools().await;
+    let denial = json!({ "features": { "api": false } });
+    let path = format!("/features/assign?targetAccountId={organization}");
+    post(&gateway, &key, path, denial).await;
+    let answer = mcp.post(&listed.to_string(), &[]).await;
+    assert_eq!(answer.status, 403, "{}", answer.text());
+    assert!(answer.text().contains("does not have the feature \\\"api\\\""), "{}", answer.text());
+    let page = sign_in().await;
+    assert_eq!(page.status, 403, "{}", page.text());
+    assert!(page.headers.get("set-cookie").is_none());
+    assert_eq!(gateway.count("SELECT COUNT(*) FROM console_sessions").await, sessions);
+    let shown = reqwest::Client::new().get(format!("http://{}/console", gateway.http));
+    let shown = shown.header("cookie", cookie).timeout(PATIENCE);
+    assert_eq!(shown.send().await.unwrap().status(), 403, "the session from before");
+    gateway.finish().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_accepted_after_inbound_email_was_taken_away() {
     let gateway = Arc::new(TestGateway::start().await);
@@ -112,6 +150,7 @@ async fn nothing_is_accepted_after_inbound_email_was_taken_away() {
         }
         let later = gateway.count("SELECT COUNT(*) FROM messages").await;
         assert_eq!(later, stored, "a message was stored after the denial");
+        takes_mail(&gateway, false).await;
         assign(&gateway, &key, organization, json!(true)).await;
     }
     Arc::into_inner(gateway).unwrap().finish().await;

@@ -29,6 +29,11 @@ impl Caller {
         Actor::of(Who::Key { key: self.key.id, account: self.account.id, member })
     }
 
+    /// Fails if the keys of the account open nothing. Its requests are counted all the same.
+    pub const fn enters(&self) -> Result<(), Denied> {
+        if self.has_api { Ok(()) } else { Err(Denied::NoApi) }
+    }
+
     /// Fails if a key with this expiry would outlive the caller's own key.
     pub fn may_issue(&self, expires_at: Option<Timestamp>) -> Result<(), Denied> {
         match (self.key.expires_at, expires_at) {

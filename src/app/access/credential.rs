@@ -20,11 +20,13 @@ impl Credential {
 }
 
 impl Access {
-    /// Returns the caller of this credential, or [`Denied::NoKey`].
+    /// Returns the caller of this credential, or [`Denied::NoKey`]; [`Denied::NoApi`] if it opens
+    /// nothing.
     pub async fn authenticate(&self, credential: &Credential) -> Result<Caller, Denied> {
-        match credential {
-            Credential::Key(key) => self.caller(Some(key)).await,
-            Credential::Session(secret) => Ok(self.session(Some(secret)).await?.caller),
-        }
+        let caller = match credential {
+            Credential::Key(key) => self.caller(Some(key)).await?,
+            Credential::Session(secret) => self.session(Some(secret)).await?.caller,
+        };
+        caller.enters().map(|()| caller)
     }
 }

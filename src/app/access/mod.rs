@@ -169,9 +169,6 @@ impl Access {
         requested: Option<AccountId>,
         need: Need,
     ) -> Result<Target, Denied> {
-        if !caller.has_api {
-            return Err(Denied::NoApi);
-        }
         if let Some(own) = own_membership(caller, requested, need) {
             return Ok(own);
         }

@@ -72,6 +72,7 @@ impl Access {
     pub async fn sign_in(&self, token: &str, from: Browser) -> Result<SignedIn, Denied> {
         let from = bounded(from);
         let caller = self.caller(Some(token)).await?;
+        caller.enters()?;
         let now = self.clock.now();
         let (key, end) = (&caller.key, now.plus(self.console.session()));
         let session = ConsoleSession {

@@ -207,7 +207,7 @@ fn mark_cut(body: &mut Body<Beside, Data<'_>>, event: &Event) {
     body.truncated = true;
     let account = event.lineage.ids().last().map_or(0, |id| id.get());
     let path = match event.message {
-        Some(message) => Some(format!("/messages/{message}/raw")),
+        Some(message) => Some(format!("/message/{message}")),
         None => event.name.path().map(str::to_owned),
     };
     body.url = path.map(|path| format!("/api/v2{path}?targetAccountId={account}"));

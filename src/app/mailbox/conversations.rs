@@ -1,7 +1,8 @@
 //! Conversations for readers: rooms of an inbox, and the threads of many rooms at once.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use uuid::Uuid;
 
@@ -17,7 +18,7 @@ use crate::store::{
     Cursor, Direction, MessagePlace, Page, RoomFilter, RoomList, RoomPage, RoomPlace, StoreError,
 };
 
-/// The messages, and bytes of their originals, read into memory at a time while threads are put
+/// The messages, and bytes of their originals and outcomes, read into memory at a time while threads are put
 /// together. One message always fits.
 const PIECE: usize = 256;
 const PIECE_OCTETS: u64 = 4 << 20;
@@ -61,7 +62,7 @@ impl Turn {
 /// An entry of a room: a message, or a reply to it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RoomEntry {
-    pub message: Message,
+    pub message: Arc<Message>,
     pub reply: Option<Reply>,
 }
 
@@ -74,6 +75,16 @@ impl RoomEntry {
     pub fn turn(&self) -> Turn {
         Turn::of(&self.message, self.reply.as_ref())
     }
+}
+
+/// An entry of a room that is being read.
+enum Place {
+    Message(Box<Message>),
+    ReplyTo(MessageId),
+}
+
+fn reply_of(message: &Message, id: ReplyId) -> Option<&Reply> {
+    message.outcome.replies.iter().find(|one| one.id == id)
 }
 
 fn place(message: &Message, reply: Option<&Reply>) -> Cursor {
@@ -132,27 +143,73 @@ impl Mailbox {
     ) -> Result<Vec<RoomEntry>, StoreError> {
         let messages = self.store.room_messages(scope, room, thread, page).await?;
         let replies = self.store.room_replies(scope, room, thread, page).await?;
-        let messages = messages.into_iter().map(|message| RoomEntry { message, reply: None });
-        let replies = replies.into_iter();
-        let replies = replies.map(|(message, reply)| RoomEntry { message, reply: Some(reply) });
-        let mut entries: Vec<RoomEntry> = messages.chain(replies).collect();
-        entries.sort_by_key(|entry| Reverse(entry.place()));
+        let of_message = |one: Message| (place(&one, None), Place::Message(Box::new(one)));
+        let of_reply = |(at, message): (Cursor, MessageId)| (at, Place::ReplyTo(message));
+        let mut places: Vec<(Cursor, Place)> =
+            messages.into_iter().map(of_message).chain(replies.into_iter().map(of_reply)).collect();
+        places.sort_by_key(|(at, _)| Reverse(*at));
         let most = usize::try_from(page.limit).unwrap_or(usize::MAX);
         if matches!(page.from, Some((Direction::After, _))) {
-            entries.drain(..entries.len().saturating_sub(most));
+            places.drain(..places.len().saturating_sub(most));
         } else {
-            entries.truncate(most);
+            places.truncate(most);
         }
-        Ok(entries)
+        self.filled(scope, room, places).await
+    }
+
+    /// Reads the messages that the replies of a page answer, each once.
+    async fn filled(
+        &self,
+        scope: &Scope,
+        room: Room,
+        places: Vec<(Cursor, Place)>,
+    ) -> Result<Vec<RoomEntry>, StoreError> {
+        let mut known: HashMap<MessageId, Arc<Message>> = HashMap::new();
+        let mut named = Vec::with_capacity(places.len());
+        for (at, place) in places {
+            let (message, is_reply) = match place {
+                Place::ReplyTo(message) => (message, true),
+                Place::Message(message) => {
+                    let id = message.id;
+                    known.insert(id, Arc::from(message));
+                    (id, false)
+                }
+            };
+            named.push((message, is_reply.then_some(ReplyId(at.id))));
+        }
+        // A message may have been read before its reply was recorded.
+        let missing: BTreeSet<MessageId> = named
+            .iter()
+            .filter(|(id, reply)| {
+                let known = known.get(id);
+                reply.is_some_and(|reply| known.is_none_or(|one| reply_of(one, reply).is_none()))
+            })
+            .map(|(id, _)| *id)
+            .collect();
+        let missing: Vec<MessageId> = missing.into_iter().collect();
+        for message in self.store.messages(scope, &missing).await? {
+            known.insert(message.id, Arc::new(message));
+        }
+        let entry = |(id, reply): (MessageId, Option<ReplyId>)| {
+            let message = Arc::clone(known.get(&id).filter(|one| one.room() == room)?);
+            match reply {
+                None => Some(RoomEntry { message, reply: None }),
+                Some(reply) => {
+                    let reply = reply_of(&message, reply)?.clone();
+                    Some(RoomEntry { message, reply: Some(reply) })
+                }
+            }
+        };
+        Ok(named.into_iter().filter_map(entry).collect())
     }
 
     /// Returns a message or a reply by its id.
     pub async fn entry(&self, scope: &Scope, id: Uuid) -> Result<Option<RoomEntry>, StoreError> {
         if let Some(message) = self.message(scope, MessageId(id)).await? {
-            return Ok(Some(RoomEntry { message, reply: None }));
+            return Ok(Some(RoomEntry { message: Arc::new(message), reply: None }));
         }
         let found = self.store.reply(scope, ReplyId(id)).await?;
-        Ok(found.map(|(message, reply)| RoomEntry { message, reply: Some(reply) }))
+        Ok(found.map(|(message, reply)| RoomEntry { message: Arc::new(message), reply: Some(reply) }))
     }
 
     /// Returns the place of a message or of a reply in lists.
@@ -199,8 +256,9 @@ impl Mailbox {
         for thread in order.iter().map(|one| one.thread) {
             let outline = outlines.get(&thread).map_or(&[][..], Vec::as_slice);
             if gathering.begin(thread, outline.len()) {
-                for &(message, octets) in outline {
-                    wanted.push(WantedMessage { thread, message, octets });
+                for one in outline {
+                    let octets = one.size.min(LONGEST_TEXT).saturating_add(one.outcome);
+                    wanted.push(WantedMessage { thread, message: one.id, octets });
                 }
             }
         }
@@ -229,14 +287,13 @@ impl Mailbox {
         for _ in 0..PIECES {
             let (mut ids, mut octets, mut taken) = (Vec::new(), 0_u64, 0);
             for one in rest {
-                let size = one.octets.min(LONGEST_TEXT);
-                let fits = octets.saturating_add(size) <= PIECE_OCTETS && ids.len() < PIECE;
+                let fits = octets.saturating_add(one.octets) <= PIECE_OCTETS && ids.len() < PIECE;
                 if !fits && !ids.is_empty() {
                     break;
                 }
                 taken += 1;
                 if gathering.whole.contains_key(&one.thread) {
-                    octets = octets.saturating_add(size);
+                    octets = octets.saturating_add(one.octets);
                     ids.push(one.message);
                 }
             }
@@ -287,7 +344,7 @@ impl Mailbox {
     }
 }
 
-/// A message to read for its thread, and the bytes of its original.
+/// A message to read for its thread, and the bytes that this takes.
 struct WantedMessage {
     thread: ThreadId,
     message: MessageId,

@@ -173,17 +173,40 @@ impl<'m> Dialog<'m> {
     }
 
     fn with_replies(mut self, replies: &'m [Reply]) -> Self {
-        let turn = |reply: &'m Reply| DialogTurn { role: "assistant", content: &reply.text };
+        let turn = |reply: &'m Reply| DialogTurn { role: ASSISTANT, content: &reply.text };
         self.said.extend(replies.iter().map(turn));
         self
     }
 
-    /// Bytes of its texts.
-    pub fn octets(&self) -> usize {
+    /// Cuts each turn to `max` bytes, and leaves a longer dialogue of a platform out. Returns whether
+    /// anything was cut.
+    pub fn cut(&mut self, max: usize) -> bool {
         let given = self.given.iter().filter_map(|turn| turn.get("content")?.as_str());
-        let said = self.said.iter().map(|turn| turn.content);
-        given.chain(said).map(str::len).sum()
+        let is_long = given.map(str::len).sum::<usize>() > max;
+        if is_long {
+            self.given = &[];
+        }
+        let mut is_cut = is_long;
+        for turn in &mut self.said {
+            is_cut |= turn.content.len() > max;
+            turn.content = head(turn.content, max);
+        }
+        is_cut
     }
+
+    /// The newest reply alone, if there is one.
+    pub fn newest_reply(mut self) -> Option<Self> {
+        let newest = self.said.pop().filter(|turn| turn.role == ASSISTANT)?;
+        Some(Self { given: &[], said: vec![newest] })
+    }
+}
+
+/// The role of the Agent in a dialogue.
+const ASSISTANT: &str = "assistant";
+
+/// Returns at most `max` bytes, ending on a character.
+pub fn head(text: &str, max: usize) -> &str {
+    text.get(..text.floor_char_boundary(max)).unwrap_or_default()
 }
 
 impl Serialize for Dialog<'_> {

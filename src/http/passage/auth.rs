@@ -77,7 +77,8 @@ impl Proven for Caller {
     }
 }
 
-/// Looks a credential up within the rates of its key and of its address.
+/// Looks a credential up within the rates of its key and of its address. One that opens nothing is
+/// counted, too; at a sign-in, where no key is known then, as a wrong one.
 pub(crate) async fn within_rates<T: Proven>(
     http: &Http,
     client: RatedClient<'_>,
@@ -91,10 +92,11 @@ pub(crate) async fn within_rates<T: Proven>(
     let admitted = limits.admit(hash, from, effect, Instant::now()).map_err(limited)?;
     let found = look_up.await;
     match &found {
-        Err(Denied::NoKey) => limits.refuse(admitted, Instant::now()),
+        Err(Denied::NoKey | Denied::NoApi) => limits.refuse(admitted, Instant::now()),
         Ok(found) => {
             let key = Rated::Key(found.caller().key.id);
             trace.set_quota(limits.count(admitted, key, Instant::now()).map_err(limited)?);
+            found.caller().enters().map_err(Unauthenticated::Denied)?;
         }
         Err(_) => limits.give_back(admitted, Instant::now()),
     }

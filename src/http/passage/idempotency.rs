@@ -25,7 +25,8 @@ use crate::http::state::Http;
 use crate::store::StoreError;
 
 pub(in crate::http) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+pub(in crate::http) const IDEMPOTENCY_REPLAYED: HeaderName =
+    HeaderName::from_static("idempotency-replayed");
 
 /// Longest key in bytes: enough for any client, and bounds the hashing.
 const LONGEST: usize = 255;

@@ -26,6 +26,19 @@ pub struct MessagePlace {
     pub place: Cursor,
 }
 
+/// A message of a thread, by what it takes to read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutlinedMessage {
+    pub id: MessageId,
+    /// Bytes of the original.
+    pub size: u64,
+    /// Bytes of the outcome, with the replies.
+    pub outcome: u64,
+}
+
+const OUTCOME: &str = ", COALESCE((SELECT OCTET_LENGTH(facts) FROM outcomes
+    WHERE message_id = messages.id AND organization_id = messages.organization_id), 0) AS outcome";
+
 impl Base {
     /// Returns the place of this room in lists. None if it is not in `scope` or under erasure.
     pub async fn room_place(
@@ -115,31 +128,31 @@ impl Base {
         Ok(found)
     }
 
-    /// Returns the first `most` messages of each thread, the oldest first: id, and bytes of the
-    /// original. The caller has found each thread in its scope.
+    /// Returns the first `most` messages of each thread, the oldest first. The caller has found each
+    /// thread in its scope.
     pub async fn outline_threads(
         &self,
         threads: &[MessagePlace],
         most: u32,
-    ) -> Result<HashMap<ThreadId, Vec<(MessageId, u64)>>, StoreError> {
-        let mut outlines: HashMap<ThreadId, Vec<(MessageId, u64)>> = HashMap::new();
+    ) -> Result<HashMap<ThreadId, Vec<OutlinedMessage>>, StoreError> {
+        let mut outlines: HashMap<ThreadId, Vec<OutlinedMessage>> = HashMap::new();
         outlines.extend(threads.iter().map(|found| (found.thread, Vec::new())));
         if outlines.is_empty() {
             return Ok(outlines);
         }
         // The first message of a thread has the thread's id; the others are read up to the limit.
-        let mut query = sql("SELECT thread_id AS thread, id, at, size FROM messages
-                             WHERE thread_id = id AND id IN (");
+        let mut query = sql("SELECT thread_id AS thread, id, at, size");
+        query.push(OUTCOME).push(" FROM messages WHERE thread_id = id AND id IN (");
         for (number, thread) in outlines.keys().enumerate() {
             query.push(if number > 0 { ", " } else { "" }).push_value(thread.0);
         }
         query.push(")").varying();
         for thread in outlines.keys() {
             query.push(
-                " UNION ALL SELECT thread, id, at, size FROM (
-                     SELECT thread_id AS thread, id, at, size FROM messages
-                     WHERE thread_id <> id AND thread_id = ",
+                " UNION ALL SELECT thread, id, at, size, outcome FROM (
+                     SELECT thread_id AS thread, id, at, size",
             );
+            query.push(OUTCOME).push(" FROM messages WHERE thread_id <> id AND thread_id = ");
             query.push_value(thread.0).push(" ORDER BY at, id LIMIT ");
             query.push_value(i64::from(most)).push(") AS given");
         }
@@ -147,11 +160,16 @@ impl Base {
         for row in query.fetch_all(self.reader()).await? {
             let columns = Columns { table: "messages", row: &row };
             let place = Cursor { at: columns.time("at")?, id: columns.uuid("id")? };
-            rows.push((ThreadId(columns.uuid("thread")?), place, columns.count("size")?));
+            let message = OutlinedMessage {
+                id: MessageId(place.id),
+                size: columns.count("size")?,
+                outcome: columns.count("outcome")?,
+            };
+            rows.push((ThreadId(columns.uuid("thread")?), place, message));
         }
-        rows.sort_unstable();
-        for (thread, place, size) in rows {
-            outlines.entry(thread).or_default().push((MessageId(place.id), size));
+        rows.sort_unstable_by_key(|&(thread, place, _)| (thread, place));
+        for (thread, _, message) in rows {
+            outlines.entry(thread).or_default().push(message);
         }
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         outlines.values_mut().for_each(|outline| outline.truncate(most));

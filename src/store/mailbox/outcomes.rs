@@ -5,8 +5,6 @@
 //! PostgreSQL it passes the gates of the accounts, then locks the contact: no message of the room
 //! is deleted meanwhile, and no other outcome is recorded.
 
-use std::collections::HashMap;
-
 use super::messages;
 use super::outcome_row::columns;
 use super::rooms::contains;
@@ -19,7 +17,7 @@ use crate::domain::message::{Content, Message};
 use crate::domain::room::Room;
 use crate::domain::scope::Scope;
 use crate::store::base::Base;
-use crate::store::base::page::Page;
+use crate::store::base::page::{Cursor, Page};
 use crate::store::engine::database::{Transaction, retry_conflicts};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
@@ -100,15 +98,15 @@ impl Base {
         Ok(OutcomeRecorded::Done(Box::new(message), reply))
     }
 
-    /// Returns a page of the replies in a room in `scope`, or in one of its threads, newest first,
-    /// each with the message that it answers.
+    /// Returns a page of the replies in a room in `scope`, or in one of its threads, newest first: the
+    /// place of each, and the message that it answers.
     pub async fn room_replies(
         &self,
         scope: &Scope,
         room: Room,
         thread: Option<ThreadId>,
         page: &Page,
-    ) -> Result<Vec<(Message, Reply)>, StoreError> {
+    ) -> Result<Vec<(Cursor, MessageId)>, StoreError> {
         let mut query = sql("SELECT id, at, message_id FROM replies WHERE ");
         match thread {
             Some(thread) => {
@@ -123,12 +121,13 @@ impl Base {
         let mut named = Vec::new();
         for row in &query.fetch_all(self.reader()).await? {
             let columns = Columns { table: "replies", row };
-            let message = MessageId(columns.uuid("message_id")?);
-            named.push((message, ReplyId(columns.uuid("id")?)));
+            let place = Cursor { at: columns.time("at")?, id: columns.uuid("id")? };
+            named.push((place, MessageId(columns.uuid("message_id")?)));
         }
-        let mut found = self.replies_of(scope, &named).await?;
-        found.retain(|(message, _)| message.room() == room);
-        Ok(page.newest_first(found))
+        if named.is_empty() || self.room_place(scope, room).await?.is_none() {
+            return Ok(Vec::new());
+        }
+        Ok(page.newest_first(named))
     }
 
     /// Returns a reply to a message in `scope`, with the message.
@@ -140,26 +139,9 @@ impl Base {
         let query = sql("SELECT message_id FROM replies WHERE id = $1").bind(id.0);
         let Some(row) = query.fetch_optional(self.reader()).await? else { return Ok(None) };
         let message = MessageId(Columns { table: "replies", row: &row }.uuid("message_id")?);
-        Ok(self.replies_of(scope, &[(message, id)]).await?.pop())
-    }
-
-    /// Returns these replies to messages in `scope`, in the same order, without missing ones.
-    async fn replies_of(
-        &self,
-        scope: &Scope,
-        named: &[(MessageId, ReplyId)],
-    ) -> Result<Vec<(Message, Reply)>, StoreError> {
-        let ids: Vec<MessageId> = named.iter().map(|(message, _)| *message).collect();
-        let mut found: HashMap<MessageId, Message> = HashMap::new();
-        for message in self.messages(scope, &ids).await? {
-            found.insert(message.id, message);
-        }
-        let reply = |(id, reply): &(MessageId, ReplyId)| {
-            let message = found.get(id)?;
-            let reply = message.outcome.replies.iter().find(|one| one.id == *reply)?.clone();
-            Some((message.clone(), reply))
-        };
-        Ok(named.iter().filter_map(reply).collect())
+        let Some(message) = self.messages(scope, &[message]).await?.pop() else { return Ok(None) };
+        let reply = message.outcome.replies.iter().find(|one| one.id == id).cloned();
+        Ok(reply.map(|reply| (message, reply)))
     }
 }
 

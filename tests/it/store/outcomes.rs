@@ -148,7 +148,13 @@ async fn a_reply_is_an_entry_of_its_room_and_of_its_thread(kind: Kind) {
     assert_eq!(second.room(), room);
     let texts = async |of: &Account, thread, page: Page| {
         let found = scene.store.room_replies(&subtree(of), room, thread, &page).await.unwrap();
-        found.into_iter().map(|(_, reply)| reply.text).collect::<Vec<_>>()
+        let mut texts = Vec::new();
+        for (place, message) in found {
+            let read = scene.store.reply(&subtree(of), ReplyId(place.id)).await.unwrap().unwrap();
+            assert_eq!((read.0.id, read.1.at), (message, place.at));
+            texts.push(read.1.text);
+        }
+        texts
     };
     assert_eq!(texts(&scene.agent, None, everything()).await, ["3", "2", "1"]);
     assert_eq!(texts(&scene.organization, Some(first.thread), everything()).await, ["2", "1"]);

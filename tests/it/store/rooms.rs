@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use gatepost::domain::account::Account;
+use gatepost::domain::agent_outcome::NewOutcome;
 use gatepost::domain::clock::TimeRange;
 use gatepost::domain::id::{AccountId, ContactId, MessageId, ThreadId};
 use gatepost::domain::message::Message;
@@ -11,10 +12,11 @@ use gatepost::domain::source::Inbox;
 use gatepost::domain::thread::{ThreadKey, ThreadKeys};
 use gatepost::rules::RetainedKind;
 use gatepost::store::{
-    Committed, Cursor, Direction, DueAccount, ListedRoom, Page, RoomFilter, RoomPage, Store,
+    Committed, Cursor, Direction, DueAccount, ListedRoom, OutlinedMessage, Page, RoomFilter,
+    RoomPage, Store,
 };
 
-use super::scene::{DAY, Kind, Scene, at, everything, subtree};
+use super::scene::{DAY, Kind, Scene, at, by, everything, subtree};
 
 on_both! {
     rooms_are_what_one_computes_from_their_messages,
@@ -414,7 +416,13 @@ async fn messages_are_found_in_their_rooms_only(kind: Kind) {
     }
     let both: Vec<_> = found.values().copied().collect();
     let outlines = store.outline_threads(&both, 9).await.unwrap();
-    assert_eq!(outlines[&two.thread], [(two.id, two.size)]);
+    let outlined = |outcome| [OutlinedMessage { id: two.id, size: two.size, outcome }];
+    assert_eq!(outlines[&two.thread], outlined(0));
+    let summary = Some("ü".repeat(1000));
+    let new = NewOutcome { summary, ..NewOutcome::default() };
+    store.record_outcome(&scope, two.id, &new, 1, by(at(9))).await.unwrap();
+    let octets = store.outline_threads(&both, 9).await.unwrap()[&two.thread][0].outcome;
+    assert!((2000..3000).contains(&octets), "{octets}");
     assert_eq!(store.outline_threads(&[], 9).await.unwrap().len(), 0);
     let page = Page { limit: 1, from: Some((Direction::Before, place(&one))), until: None };
     assert_eq!(store.room_messages(&scope, one.room(), None, &page).await.unwrap(), []);

@@ -1,12 +1,17 @@
 //! Shortens the record of a message: to a summary, or until its event is short enough.
 
-use crate::app::mailbox::record::{Dialog, MessageRecord, Metadata};
+use crate::app::mailbox::record::{Dialog, MessageRecord, Metadata, head};
 
 /// Bytes of text that stay when all else is cut.
 const LEFT_OF_TEXT: usize = 1000;
 
-/// Order of cuts: copies of the text, links, evidence and long lists, attachments, the text itself.
+/// Order of cuts: copies of the text, all replies but the newest, which may be the news, and that one,
+/// links, evidence and long lists, attachments, the texts themselves.
 pub(super) const STEPS: &[fn(&mut MessageRecord<'_>)] = &[
+    |record| {
+        record.chat_dialog = record.chat_dialog.take().and_then(Dialog::newest_reply);
+        record.call_dialog = record.call_dialog.take().and_then(Dialog::newest_reply);
+    },
     leave_dialogs,
     // Signed links: the link that needs a key stays.
     |record| record.attachments.iter_mut().for_each(|part| part.signed_url = None),
@@ -23,7 +28,10 @@ pub(super) const STEPS: &[fn(&mut MessageRecord<'_>)] = &[
         }
     },
     count_attachments,
-    |record| record.message = head(record.message, LEFT_OF_TEXT),
+    |record| {
+        record.message = head(record.message, LEFT_OF_TEXT);
+        record.summary = record.summary.map(|text| head(text, LEFT_OF_TEXT));
+    },
 ];
 
 /// Reduces a record to the beginning of the text, without HTML and signed links. A number replaces
@@ -38,24 +46,21 @@ pub(super) fn summarise(record: &mut MessageRecord<'_>) {
     }
 }
 
-/// Cuts the text in all its copies, and sets `truncated`.
+/// Cuts the texts of a message, its summary and its replies, and sets `truncated`.
 pub(super) fn cut_text(record: &mut MessageRecord<'_>, max: usize) {
-    let stripped = match &record.metadata {
-        Metadata::Mail(mail) => mail.email_stripped_text,
-        Metadata::Received(_) | Metadata::Reply(_) => None,
-    };
-    let dialogs = [&record.chat_dialog, &record.call_dialog].into_iter().flatten();
-    let octets = [record.message.len(), stripped.map_or(0, str::len)];
-    if dialogs.map(Dialog::octets).chain(octets).all(|octets| octets <= max) {
-        return;
+    let mut is_cut = false;
+    let mut cut = |text: &str| is_cut |= text.len() > max;
+    cut(record.message);
+    record.summary.into_iter().for_each(&mut cut);
+    if let Metadata::Mail(mail) = &mut record.metadata {
+        mail.email_stripped_text.into_iter().for_each(&mut cut);
+        mail.email_stripped_text = mail.email_stripped_text.map(|text| head(text, max));
     }
     record.message = head(record.message, max);
-    leave_dialogs(record);
-    if let Metadata::Mail(mail) = &mut record.metadata {
-        record.chat_dialog = Some(Dialog::said(record.message));
-        mail.email_stripped_text = stripped.map(|text| head(text, max));
-    }
-    record.truncated = true;
+    record.summary = record.summary.map(|text| head(text, max));
+    let dialogs = [&mut record.chat_dialog, &mut record.call_dialog];
+    dialogs.into_iter().flatten().for_each(|dialog| is_cut |= dialog.cut(max));
+    record.truncated |= is_cut;
 }
 
 fn leave_dialogs(record: &mut MessageRecord<'_>) {
@@ -67,7 +72,3 @@ fn count_attachments(record: &mut MessageRecord<'_>) {
     record.attachments.clear();
 }
 
-/// Returns at most `max` bytes, ending on a character.
-fn head(text: &str, max: usize) -> &str {
-    text.get(..text.floor_char_boundary(max)).unwrap_or_default()
-}

@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::domain::agent_outcome::Reply;
 use crate::domain::evidence::finding::Finding;
+use crate::domain::id::ReplyId;
 use crate::domain::message::Attachment;
 use crate::rules::Rules;
 use crate::webhook::sample;
@@ -94,8 +96,45 @@ fn a_text_above_twenty_thousand_octets_is_cut_and_says_so() {
     let record = &cut["data"]["message"];
     assert_eq!(record["message"].as_str().unwrap().len(), 20_000);
     assert_eq!((&cut["truncated"], &record["truncated"]), (&json!(true), &json!(true)));
-    let url = "/api/v2/messages/00000000-0000-0000-0000-0000000000aa/raw?targetAccountId=7";
+    let url = "/api/v2/message/00000000-0000-0000-0000-0000000000aa?targetAccountId=7";
     assert_eq!(cut["url"], url);
+}
+
+/// A message of which these replies were recorded, and a summary.
+fn answered(text: &str, replies: &[&str], summary: &str) -> Subject {
+    let mut message = sample::message(text);
+    let reply = |text: &&str| Reply {
+        id: ReplyId(uuid::Uuid::nil()),
+        at: sample::message("").at,
+        text: (*text).to_owned(),
+    };
+    message.outcome.replies = replies.iter().map(reply).collect();
+    message.outcome.summary = Some(summary.to_owned());
+    Subject::Message(Box::new(message))
+}
+
+#[test]
+fn a_cut_event_keeps_its_replies_and_the_newest_of_them_longest() {
+    let turns = |event: &Value| event["data"]["message"]["chatDialog"].clone();
+    let turn = |role: &str, text: &str| json!({ "role": role, "content": text });
+    let subject = answered(&"x".repeat(101), &["first", &"y".repeat(101)], &"z".repeat(101));
+    let event = read(EventName::ConversationUpdated, &subject, 100);
+    let (x, y, z) = ("x".repeat(100), "y".repeat(100), "z".repeat(100));
+    let said = json!([turn("user", &x), turn("assistant", "first"), turn("assistant", &y)]);
+    assert_eq!(turns(&event), said);
+    let record = &event["data"]["message"];
+    assert_eq!((&record["summary"], &record["truncated"]), (&json!(z), &json!(true)));
+    let short = answered("x", &["first"], "z");
+    let event = read(EventName::ConversationUpdated, &short, 100);
+    assert_eq!(event["data"]["message"].get("truncated"), None);
+
+    let long = "\u{1}".repeat(10_000);
+    let rules = PayloadRules { max_body_bytes: 250_000, ..rules() };
+    let event = show(Payload::Full, &rules, &answered(&long, &[&long, "newest"], &long));
+    assert_eq!(turns(&event), json!([turn("assistant", "newest")]));
+    let rules = PayloadRules { max_body_bytes: 30_000, ..rules };
+    let event = show(Payload::Full, &rules, &answered(&long, &[&long, "newest"], &long));
+    assert_eq!(event["data"]["message"]["summary"].as_str().unwrap().len(), 1000);
 }
 
 #[test]
@@ -160,7 +199,7 @@ fn a_summary_has_no_text_but_its_beginning_and_no_content_beside_it() {
     assert_eq!(record["metadata"]["findings"], json!([remark]));
     assert_eq!((&record["attachments"], &record["attachmentCount"]), (&json!([]), &json!(1)));
     assert_eq!(event["subject"], "Hi");
-    let url = "/api/v2/messages/00000000-0000-0000-0000-0000000000aa/raw?targetAccountId=7";
+    let url = "/api/v2/message/00000000-0000-0000-0000-0000000000aa?targetAccountId=7";
     assert_eq!((&event["truncated"], &event["url"]), (&json!(true), &json!(url)));
     for hidden in ["plans", "b.pdf", "a.html", "wire it", "signature=", "signedUrlsExpire"] {
         assert!(whole.contains(hidden) && !event.to_string().contains(hidden), "{hidden}");

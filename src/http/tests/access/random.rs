@@ -282,7 +282,7 @@ fn calls_that_once_went_wrong_are_answered_as_the_oracle_says() {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 6,
+        cases: 6 * crate::testkit::scale(),
         max_shrink_iters: 0,
         failure_persistence: None,
         ..Default::default()

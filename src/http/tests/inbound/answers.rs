@@ -52,6 +52,29 @@ async fn what_a_provider_posts_is_mail_as_if_it_had_come_over_smtp() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_is_refused_by_name_where_mail_is_switched_off() {
+    let post = Post::open().await;
+    let assign = async |on: Value| {
+        let path = format!("/features/assign?targetAccountId={}", post.house.id("agent1"));
+        let body = json!({ "features": { "inboundEmail": on } });
+        post.house.post("partner", &path, body).await.success(200);
+    };
+    assign(json!(false)).await;
+    for kind in PROVIDERS {
+        let path = post.usual(kind).await;
+        let posting = post.post(kind, &signed(kind.as_str()), &[TO]);
+        refused(kind, &post.send(&path, &posting).await, "mail is switched off");
+        assert_eq!(post.record().await["reason"], "inbound_email_off", "{kind}");
+    }
+    assert_eq!(post.messages().await, 0);
+    assign(Value::Null).await;
+    let path = post.usual(PROVIDERS[0]).await;
+    let posting = post.post(PROVIDERS[0], &signed("on"), &[TO]);
+    post.send(&path, &posting).await.success(200);
+    assert_eq!(post.messages().await, 1);
+}
+
 /// Mailgun posts whole messages only to paths that end with `mime`, also in a form of one line.
 #[tokio::test(flavor = "multi_thread")]
 async fn mailgun_posts_behind_mime_and_in_either_form() {
