@@ -41,6 +41,7 @@ mod domains;
 mod egress;
 mod examples;
 mod failover;
+mod faults;
 mod fixtures;
 mod followers;
 mod gateways;

@@ -23,6 +23,9 @@ const MAILBOXES: usize = 7;
 /// sender.
 const TWICE_EVERY: usize = 10;
 
+/// One of so many messages has some 5,000 octets.
+const LONG_EVERY: usize = 4;
+
 /// Rules under which what a dead server had claimed comes back soon, and a receiver that was slow
 /// for once is asked again soon.
 pub const HASTE: (&str, &str) = (
@@ -201,7 +204,10 @@ impl Shared {
         // Senders outside the allowlist write to the open Agent.
         let to = if from.starts_with("alice") { "support" } else { "open" };
         let to = [format!("{to}@agents.example")];
-        let text = letter_between(&from, &to[0], &subject(number));
+        let mut text = letter_between(&from, &to[0], &subject(number));
+        if number.is_multiple_of(LONG_EVERY) {
+            text.push_str(&"A line of a long letter.\r\n".repeat(200));
+        }
         let raw = self.signer.sign(text.as_bytes()).unwrap();
         let transaction = Transaction { helo: "client.example", from: &from, to: &to, raw: &raw };
         pace.tick().await;

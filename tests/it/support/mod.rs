@@ -10,6 +10,7 @@ pub mod cluster;
 pub mod corpus;
 pub mod examiner;
 pub mod faketime;
+pub mod faults;
 pub mod goldens;
 pub mod haproxy;
 pub mod hostile;

@@ -306,7 +306,11 @@ impl Server {
 
     /// The exit code, once it has ended.
     pub async fn ended(mut self) -> i32 {
-        let ended = timeout(PATIENCE, self.child.wait()).await.unwrap().unwrap();
-        ended.code().unwrap()
+        timeout(PATIENCE, self.end()).await.unwrap()
+    }
+
+    /// The exit code, if it ends.
+    pub async fn end(&mut self) -> i32 {
+        self.child.wait().await.unwrap().code().unwrap()
     }
 }
