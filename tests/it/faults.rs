@@ -9,8 +9,9 @@ use crate::support::audit::assert_nothing_lost;
 use crate::support::faults::{Call, Disk, EIO, ENOSPC, Fault};
 use crate::support::mailers::{HASTE, Mailers};
 use crate::support::process::Server;
-use crate::support::site::Site;
+
 use crate::support::rules;
+use crate::support::site::Site;
 
 const SESSIONS: usize = 4;
 /// So many messages are acknowledged after each fault before the next one.

@@ -36,7 +36,7 @@ pub struct OutlinedMessage {
     pub outcome: u64,
 }
 
-const OUTCOME: &str = ", COALESCE((SELECT OCTET_LENGTH(facts) FROM outcomes
+const OUTCOME: &str = ", COALESCE((SELECT CAST(OCTET_LENGTH(facts) AS BIGINT) FROM outcomes
     WHERE message_id = messages.id AND organization_id = messages.organization_id), 0) AS outcome";
 
 impl Base {
