@@ -20,13 +20,16 @@ use crate::egress::client::AfterResponse;
 use crate::rules::WebhookRules;
 use crate::shutdown::Shutdown;
 
-/// The queue failed or was too slow; the dispatcher tries again.
+/// The queue failed; the dispatcher tries again, unless it is lost.
 #[derive(Debug, thiserror::Error)]
 pub enum QueueError {
     #[error("the delivery queue failed")]
     Failed(#[source] Box<dyn Error + Send + Sync>),
     #[error("the delivery queue did not answer in time")]
     TooSlow,
+    /// Nothing will be recorded any more: the process must end.
+    #[error("the delivery queue is lost")]
+    Lost(#[source] Box<dyn Error + Send + Sync>),
 }
 
 /// Where deliveries wait. A claim is leased: if it is not finished within the lease of
@@ -437,6 +440,9 @@ async fn record(
                 error = &error as &(dyn Error + 'static),
                 "cannot record an attempt"
             );
+            if matches!(error, QueueError::Lost(_)) {
+                return false;
+            }
             sleep(doubled(rules.dispatcher.poll(), failures)).await;
             failures = failures.saturating_add(1);
         }

@@ -24,7 +24,10 @@ impl Outbox {
 
 impl From<StoreError> for QueueError {
     fn from(error: StoreError) -> Self {
-        Self::Failed(Box::new(error))
+        match error {
+            StoreError::NotDurable(_) | StoreError::Damaged(_) => Self::Lost(Box::new(error)),
+            error => Self::Failed(Box::new(error)),
+        }
     }
 }
 

@@ -64,7 +64,7 @@ async fn a_provider_is_refused_by_name_where_mail_is_switched_off() {
     for kind in PROVIDERS {
         let path = post.usual(kind).await;
         let posting = post.post(kind, &signed(kind.as_str()), &[TO]);
-        refused(kind, &post.send(&path, &posting).await, "mail is switched off");
+        refused(kind, &post.send(&path, &posting).await, "does not have the feature inboundEmail");
         assert_eq!(post.record().await["reason"], "inbound_email_off", "{kind}");
     }
     assert_eq!(post.messages().await, 0);

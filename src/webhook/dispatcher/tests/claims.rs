@@ -61,6 +61,18 @@ async fn a_failing_queue_is_asked_again_and_costs_no_event() {
     assert_eq!(scene.receiver.received().len(), 1);
 }
 
+/// The process is to end, and no attempt to record anything keeps it.
+#[tokio::test]
+async fn a_queue_that_is_lost_is_not_waited_for() {
+    let scene = Scene::new("[dispatcher]\nlease_seconds = 120\n").await;
+    scene.queue.is_lost.store(true, Ordering::SeqCst);
+    let id = scene.queue.add(1, &scene.destination(1));
+    scene.run();
+    scene.arrived(1).await;
+    assert!(scene.shutdown.finish(SOON).await);
+    assert_eq!(scene.queue.read(id, |row| row.state), State::Pending);
+}
+
 #[tokio::test]
 async fn a_soft_stop_gives_back_what_was_not_begun() {
     let scene = Scene::new("").await;

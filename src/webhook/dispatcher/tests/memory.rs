@@ -49,6 +49,8 @@ pub(super) struct Memory {
     changes: watch::Sender<usize>,
     pub(super) failing_claims: AtomicU32,
     pub(super) failing_finishes: AtomicU32,
+    /// Whether no end is recorded any more.
+    pub(super) is_lost: AtomicBool,
     pub(super) claims: AtomicUsize,
     /// How long the first claim takes to arrive.
     pub(super) first_claim_takes: Mutex<Duration>,
@@ -74,6 +76,7 @@ impl Memory {
             changes: watch::Sender::new(0),
             failing_claims: AtomicU32::new(0),
             failing_finishes: AtomicU32::new(0),
+            is_lost: AtomicBool::new(false),
             claims: AtomicUsize::new(0),
             first_claim_takes: Mutex::default(),
             takes_back: watch::Sender::new(true),
@@ -162,6 +165,9 @@ impl Queue for Memory {
         attempt: Attempt,
         outcome: Outcome,
     ) -> Result<bool, QueueError> {
+        if self.is_lost.load(Ordering::SeqCst) {
+            return Err(QueueError::Lost("no disk".into()));
+        }
         Self::fails(&self.failing_finishes)?;
         {
             let mut rows = self.rows.lock().unwrap();
