@@ -28,7 +28,7 @@ const IN_FILES: (&str, &str) = (
 fn faults() -> Vec<Fault> {
     let mut faults = Vec::new();
     let rounds = i64::try_from(scale()).unwrap();
-    for number in (1..=4 * rounds).map(|step| 1 + 3 * (step - 1)) {
+    for number in (1..=3 * rounds).map(|step| 1 + 3 * (step - 1)) {
         let fault = |call, error, torn| Fault { call, number, error, stays: false, torn };
         faults.push(fault(Call::Write, EIO, false));
         faults.push(fault(Call::Write, EIO, true));
