@@ -5,7 +5,10 @@
 //! Each model has guards. With all of them its properties hold in every state. Without one of them
 //! the search finds the steps to the fault: so the model can fail, and the guard is needed.
 
+mod commit;
 mod deliveries;
+mod group;
+mod positions;
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;

@@ -106,13 +106,20 @@ impl Model for Deliveries {
             Property::always("nothing is sent that is not stored", |_, state: &State| {
                 state.received.iter().filter(|got| **got).count() <= state.rows.len()
             }),
-            Property::always("nothing passes an unsettled delivery", |_, state: &State| !state.passed),
-            Property::always("one by one, but for clocks that jump", |_, state: &State| !state.beside),
-            Property::always("whatever happened, each event arrives in the end", |model, state: &State| {
-                let arrived = |(row, got): (&Row, &bool)| !row.pending && *got;
-                !model.progress(state).is_empty()
-                    || state.rows.iter().zip(&state.received).all(arrived)
+            Property::always("nothing passes an unsettled delivery", |_, state: &State| {
+                !state.passed
             }),
+            Property::always("one by one, but for clocks that jump", |_, state: &State| {
+                !state.beside
+            }),
+            Property::always(
+                "whatever happened, each event arrives in the end",
+                |model, state: &State| {
+                    let arrived = |(row, got): (&Row, &bool)| !row.pending && *got;
+                    !model.progress(state).is_empty()
+                        || state.rows.iter().zip(&state.received).all(arrived)
+                },
+            ),
             Property::sometimes("a result is too late and counts nothing", |_, state: &State| {
                 let late = |(row, claim): (&Row, Option<Claim>)| {
                     claim.is_some_and(|claim| claim.fence < row.fence && claim.sent.is_some())
