@@ -8,14 +8,13 @@ use stateright::{Model, Property};
 use super::{breaks, holds};
 
 const SESSIONS: usize = 3;
-/// The message that the database takes from nobody.
+/// The message that cannot be written.
 const BAD: usize = 2;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 enum Session {
     #[default]
     Sending,
-    /// Its job is handed in.
     Waiting,
     Replied(Reply),
     /// Cut off without a reply.
@@ -26,17 +25,17 @@ enum Session {
 enum Reply {
     /// 250.
     Taken,
-    /// 4xx; nothing was written.
+    /// 4xx, for a row of this message.
     Row,
-    /// 4xx; something may have been written.
+    /// 4xx, and it may be written.
     Unsure,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Writer {
-    /// The pieces of its group that are not written yet, the next one last.
+    /// The pieces of its group that are not written yet, the next last.
     pieces: Vec<Vec<usize>>,
-    /// The jobs of the piece that was written, and their answer.
+    /// The jobs that get this answer.
     told: Vec<usize>,
     answer: Option<Reply>,
 }
@@ -46,12 +45,11 @@ struct State {
     sessions: [Session; SESSIONS],
     queue: Vec<usize>,
     writers: [Writer; 2],
-    /// How often each message is committed, and whether the disk has it.
+    /// Commits of each message, and whether the disk has it.
     stored: [u8; SESSIONS],
     durable: [bool; SESSIONS],
-    /// Replies to each message that was sent.
     replies: [u8; SESSIONS],
-    /// A flush has failed: what is committed after it is lost with it.
+    /// A flush has failed: later commits are lost with it.
     lost_flush: bool,
     troubles: u8,
 }
@@ -64,11 +62,10 @@ enum Step {
     Gather(usize),
     /// `settle`: `GroupedWork::write` of the next piece.
     Write(usize, Written),
-    /// `settle`: the next `answer.send`; after the last the writer is free.
+    /// `settle`: an `answer.send`; after the last the writer is free.
     Answer(usize),
     /// `Group::ask` ends with `TooSlow`.
     LosePatience(usize),
-    /// The session ends, and its future is dropped.
     Cut(usize),
     /// The task of `settle` panics.
     Panic(usize),
@@ -81,7 +78,7 @@ enum Written {
     /// As the rows are: committed, or an error of a row.
     AsItIs,
     /// The connection is lost during the commit, which is or is not done.
-    Lost { done: bool },
+    Lost(bool),
     /// `StoreError::NotDurable`.
     FlushFailed,
 }
@@ -140,15 +137,12 @@ impl Groups {
                 Reply::Row
             }
             Written::AsItIs => {
-                if self.behind {
-                    self.commit(state, &piece);
-                }
+                self.commit(state, if self.behind { &piece } else { &[] });
                 Reply::Taken
             }
-            Written::Lost { done } => {
-                if done && !piece.contains(&BAD) {
-                    self.commit(state, &piece);
-                }
+            Written::Lost(done) => {
+                let is_done = done && !piece.contains(&BAD);
+                self.commit(state, if is_done { &piece } else { &[] });
                 Reply::Unsure
             }
             Written::FlushFailed => {
@@ -161,15 +155,14 @@ impl Groups {
 
     fn answer(self, state: &mut State, number: usize) {
         let Some(answer) = state.writers[number].answer else { return };
-        if state.writers[number].told.is_empty() {
+        let Some(job) = state.writers[number].told.pop() else {
             state.writers[number].answer = None;
             return;
-        }
-        let job = state.writers[number].told.remove(0);
+        };
         if state.waits(job) || !self.once {
             state.reply(job, answer);
         }
-        if !self.behind && answer == Reply::Taken && state.writers[number].told.is_empty() {
+        if !self.behind && answer == Reply::Taken {
             self.commit(state, &[job]);
         }
     }
@@ -204,9 +197,10 @@ impl Groups {
         }
         for (number, writer) in state.writers.iter().enumerate() {
             if writer.answer.is_none() && !writer.pieces.is_empty() {
-                let lost = [true, false].map(|done| Step::Write(number, Written::Lost { done }));
-                steps.extend(lost);
-                steps.extend([Step::Write(number, Written::FlushFailed), Step::Panic(number)]);
+                let lost = [true, false].map(Written::Lost);
+                let written = lost.into_iter().chain([Written::FlushFailed]);
+                steps.extend(written.map(|written| Step::Write(number, written)));
+                steps.push(Step::Panic(number));
             }
         }
         steps
@@ -247,11 +241,9 @@ impl Model for Groups {
             Step::LosePatience(session) => state.reply(session, Reply::Unsure),
             Step::Cut(session) => state.sessions[session] = Session::Cut,
             Step::Panic(writer) => {
-                for job in std::mem::take(&mut state.writers[writer]).pieces.concat() {
-                    if state.waits(job) {
-                        state.reply(job, Reply::Unsure);
-                    }
-                }
+                let mut left = std::mem::take(&mut state.writers[writer]).pieces.concat();
+                left.retain(|job| state.waits(*job));
+                left.into_iter().for_each(|job| state.reply(job, Reply::Unsure));
             }
             Step::SendAgain(session) => {
                 (state.sessions[session], state.replies[session]) = (Session::Sending, 0);
@@ -263,15 +255,17 @@ impl Model for Groups {
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::always(DURABLE, |_, state: &State| {
-                let of_all = state.sessions.iter().zip(state.durable);
-                of_all.filter(|(one, _)| **one == Session::Replied(Reply::Taken)).all(|one| one.1)
+                let taken = |one: &usize| state.sessions[*one] == Session::Replied(Reply::Taken);
+                (0..SESSIONS).filter(taken).all(|one| state.durable[one])
             }),
             Property::always(OWN_FAULT, |_, state: &State| {
                 let row = Session::Replied(Reply::Row);
                 state.sessions[..BAD].iter().all(|one| *one != row) && state.stored[BAD] == 0
             }),
             Property::always(NO_COPY, |_, state: &State| state.stored.iter().all(|one| *one <= 1)),
-            Property::always(ONE_REPLY, |_, state: &State| state.replies.iter().all(|n| *n <= 1)),
+            Property::always(ONE_REPLY, |_, state: &State| {
+                state.replies.iter().all(|one| *one <= 1)
+            }),
             Property::always("in the end nobody waits", |model, state: &State| {
                 !model.progress(state).is_empty() || (0..SESSIONS).all(|one| !state.waits(one))
             }),

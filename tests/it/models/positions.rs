@@ -20,13 +20,15 @@ struct Event {
     position: u8,
 }
 
+const GONE: Event = Event { phase: Phase::Gone, arrived: 0, position: 0 };
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 enum Phase {
     #[default]
     Coming,
     Written,
     Committed,
-    /// Rolled back, or erased: nobody can read it.
+    /// Rolled back or erased.
     Gone,
 }
 
@@ -71,7 +73,6 @@ enum Step {
     Write(usize),
     /// `Transaction::commit`.
     Commit(usize),
-    /// The transaction fails.
     RollBack(usize),
     /// Retention, or an erasure, deletes the row.
     Erase(usize),
@@ -92,26 +93,18 @@ enum Step {
 #[derive(Clone, Copy, Debug)]
 struct Positions {
     sqlite: bool,
-    /// SQLite: one transaction writes at a time.
-    one_writer: bool,
     /// PostgreSQL: a row gets its position behind its commit, not with it.
     behind: bool,
-    /// One gateway at a time gives positions.
+    /// One at a time gives positions: a transaction of SQLite, or a gateway.
     in_turn: bool,
-    /// The last position is kept, not taken from the rows that are left.
+    /// The last position is kept in a row of its own.
     kept: bool,
     /// Numbers of events are taken behind the lock of their room (`rooms::add_messages`).
     room_locked: bool,
 }
 
-const POSTGRES: Positions = Positions {
-    sqlite: false,
-    one_writer: true,
-    behind: true,
-    in_turn: true,
-    kept: true,
-    room_locked: true,
-};
+const POSTGRES: Positions =
+    Positions { sqlite: false, behind: true, in_turn: true, kept: true, room_locked: true };
 const SQLITE: Positions = Positions { sqlite: true, ..POSTGRES };
 
 impl State {
@@ -119,14 +112,10 @@ impl State {
         self.events.into_iter().enumerate().filter(move |(_, one)| one.phase == phase)
     }
 
-    fn largest(&self) -> u8 {
-        self.with(Phase::Committed).map(|(_, one)| one.position).max().unwrap_or(0)
-    }
-
     /// What `Base::events` finds behind a place, in the order of positions.
     fn behind(&self, after: u8) -> Vec<(u8, usize)> {
-        let placed = self.with(Phase::Committed).filter(|(_, one)| one.position > after);
-        let mut found: Vec<_> = placed.map(|(event, one)| (one.position, event)).collect();
+        let found = self.with(Phase::Committed).map(|(event, one)| (one.position, event));
+        let mut found: Vec<_> = found.filter(|(position, _)| *position > after).collect();
         found.sort_unstable();
         found
     }
@@ -141,15 +130,16 @@ impl State {
 
 impl Positions {
     fn last(self, state: &State) -> u8 {
-        if self.kept { state.last } else { state.largest() }
+        let placed = state.behind(0);
+        if self.kept { state.last } else { placed.last().map_or(0, |(position, _)| *position) }
     }
 
     /// The rows without a position, in the order of arrival.
     fn waiting(state: &State) -> Vec<usize> {
-        let mut waiting: Vec<_> =
-            state.with(Phase::Committed).filter(|(_, one)| one.position == 0).collect();
-        waiting.sort_unstable_by_key(|(_, one)| one.arrived);
-        waiting.into_iter().map(|(event, _)| event).collect()
+        let all = state.with(Phase::Committed).map(|(event, _)| event);
+        let mut waiting: Vec<_> = all.filter(|one| state.events[*one].position == 0).collect();
+        waiting.sort_unstable_by_key(|one| state.events[*one].arrived);
+        waiting
     }
 
     fn write(self, state: &mut State, event: usize) {
@@ -167,20 +157,16 @@ impl Positions {
     }
 
     fn end_turn(state: &mut State, number: usize) {
-        let Placer::Placed(given) = std::mem::take(&mut state.placers[number]) else { return };
-        for (event, position) in given {
-            state.last = state.last.max(position);
-            // A row that was erased meanwhile leaves a gap.
-            if state.events[event].phase == Phase::Committed {
-                state.give(event, position);
-            }
-        }
+        let Placer::Placed(mut given) = std::mem::take(&mut state.placers[number]) else { return };
+        state.last = given.iter().map(|(_, position)| *position).fold(state.last, u8::max);
+        // A row that was erased meanwhile leaves a gap.
+        given.retain(|(event, _)| state.events[*event].phase == Phase::Committed);
+        given.into_iter().for_each(|(event, position)| state.give(event, position));
     }
 
     fn read(state: &mut State, number: usize, most: usize) {
         for (position, event) in state.behind(state.readers[number].after).into_iter().take(most) {
-            let arrived = state.events[event].arrived;
-            let reader = &mut state.readers[number];
+            let (arrived, reader) = (state.events[event].arrived, &mut state.readers[number]);
             reader.after = position;
             reader.seen[event] += 1;
             if ROOM.contains(&event) {
@@ -195,7 +181,7 @@ impl Positions {
         let writing: Vec<usize> = state.with(Phase::Written).map(|(event, _)| event).collect();
         let is_waiting = |event: &usize| {
             let for_room = self.room_locked && ROOM.contains(event);
-            self.sqlite && self.one_writer && !writing.is_empty()
+            self.sqlite && self.in_turn && !writing.is_empty()
                 || for_room && writing.iter().any(|other| ROOM.contains(other))
         };
         let mut steps = Vec::new();
@@ -251,25 +237,22 @@ impl Model for Positions {
         match step {
             Step::Write(event) => self.write(&mut state, event),
             Step::Commit(event) => Self::commit(&mut state, event),
-            Step::RollBack(event) => {
-                state.events[event] = Event { phase: Phase::Gone, ..Event::default() };
-            }
+            Step::RollBack(event) => state.events[event] = GONE,
             Step::Erase(event) => {
-                state.erased.push(state.events[event].position);
-                state.events[event] = Event { phase: Phase::Gone, ..Event::default() };
+                state.erased.push(std::mem::replace(&mut state.events[event], GONE).position);
             }
             Step::Turn(number) => state.placers[number] = Placer::HasTurn,
             Step::Place(number, most) => {
-                let waiting = Self::waiting(before).into_iter().take(most);
-                let given = waiting.zip(self.last(before) + 1..).collect();
-                state.placers[number] = Placer::Placed(given);
+                let given =
+                    Self::waiting(before).into_iter().take(most).zip(self.last(before) + 1..);
+                state.placers[number] = Placer::Placed(given.collect());
             }
             Step::EndTurn(number) => Self::end_turn(&mut state, number),
             Step::Crash(number) => state.placers[number] = Placer::Idle,
             Step::Begin(number) => {
-                let after = if number == 0 { 0 } else { self.last(before) };
-                state.readers[number].begun_at = Some(after);
-                state.readers[number].after = after;
+                let (reader, now) = (&mut state.readers[number], self.last(before));
+                reader.after = if number == 0 { 0 } else { now };
+                reader.begun_at = Some(reader.after);
             }
             Step::Read(number, most) => Self::read(&mut state, number, most),
         }
@@ -280,9 +263,8 @@ impl Model for Positions {
         vec![
             Property::always(MISSES_NONE, |_, state: &State| {
                 state.readers.iter().all(|reader| {
-                    let Some(begun_at) = reader.begun_at else { return true };
-                    let mut passed = state.behind(begun_at).into_iter();
-                    passed.all(|(at, event)| at > reader.after || reader.seen[event] > 0)
+                    let passed = state.behind(reader.begun_at.unwrap_or(u8::MAX));
+                    passed.iter().all(|(at, event)| *at > reader.after || reader.seen[*event] > 0)
                 })
             }),
             Property::always("nobody sees an event again", |_, state: &State| {
@@ -316,6 +298,6 @@ fn without_one_of_its_guards_the_log_hides_an_event() {
     breaks(Positions { in_turn: false, ..POSTGRES }, MISSES_NONE);
     breaks(Positions { kept: false, ..POSTGRES }, NONE_TWICE);
     breaks(Positions { room_locked: false, ..POSTGRES }, IN_ORDER);
-    breaks(Positions { one_writer: false, ..SQLITE }, NONE_TWICE);
+    breaks(Positions { in_turn: false, ..SQLITE }, NONE_TWICE);
     breaks(Positions { kept: false, ..SQLITE }, NONE_TWICE);
 }
