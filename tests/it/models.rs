@@ -7,6 +7,7 @@
 
 mod commit;
 mod deliveries;
+mod directory;
 mod group;
 mod positions;
 
