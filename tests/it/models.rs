@@ -8,6 +8,7 @@
 mod commit;
 mod deliveries;
 mod directory;
+mod flushes;
 mod followers;
 mod group;
 mod positions;

@@ -8,7 +8,7 @@ use stateright::{Model, Property};
 use super::{breaks, holds};
 
 const EVENTS: usize = 3;
-/// Those of one room.
+/// Events of one room.
 const ROOM: [usize; 2] = [0, 1];
 
 /// A row of `events`, and the transaction that writes it.
@@ -47,7 +47,6 @@ struct Reader {
     begun_at: Option<u8>,
     after: u8,
     seen: [u8; EVENTS],
-    /// The number of the last event of the room.
     last_of_room: u8,
 }
 
@@ -56,14 +55,13 @@ struct State {
     events: [Event; EVENTS],
     placers: [Placer; 2],
     readers: [Reader; 2],
-    /// The sequence `event_numbers`.
+    /// `event_numbers`.
     sequence: u8,
     /// `event_log.last_position`.
     last: u8,
-    /// Positions that were given and are gone.
+    /// Positions of what was erased.
     erased: Vec<u8>,
     twice: bool,
-    /// A reader saw an event of the room behind a later one.
     disordered: bool,
 }
 
@@ -82,11 +80,10 @@ enum Step {
     Place(usize, usize),
     /// The commit of `place_events`.
     EndTurn(usize),
-    /// The gateway dies: its transaction is rolled back.
     Crash(usize),
     /// `EventLog::begin`: the first reader with the oldest event, the second from now on.
     Begin(usize),
-    /// `Base::events`: the next page, of one event or of all.
+    /// `Base::events`: a page of at most so many.
     Read(usize, usize),
 }
 
