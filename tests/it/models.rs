@@ -19,6 +19,8 @@ use std::hash::Hash;
 
 use stateright::{Checker, HasDiscoveries, Model};
 
+use crate::support::sources::{files, root};
+
 /// A model that makes more steps than this is too large for a test.
 const MOST: usize = 3_000_000;
 
@@ -33,7 +35,7 @@ where
     searched
 }
 
-/// Every property holds in all states, and each example exists.
+/// Checks that every property holds in all states, and that each example exists.
 fn holds<M>(model: M)
 where
     M: Model + Debug + Send + Sync + 'static,
@@ -43,10 +45,10 @@ where
     let name = format!("{model:?}");
     let searched = search(model, HasDiscoveries::AnyFailures);
     searched.assert_properties();
-    println!("{} states, {} steps: {name}", searched.unique_state_count(), searched.state_count());
+    eprintln!("{} states, {} steps: {name}", searched.unique_state_count(), searched.state_count());
 }
 
-/// The search finds the steps to a state that lacks this property.
+/// Checks that the search finds the steps to a state that lacks this property.
 fn breaks<M>(model: M, property: &'static str)
 where
     M: Model + Send + Sync + 'static,
@@ -55,5 +57,25 @@ where
 {
     let searched = search(model, HasDiscoveries::AllOf(BTreeSet::from([property])));
     let steps = searched.assert_any_discovery(property).into_actions();
-    println!("{property}, {} states: {steps:?}", searched.unique_state_count());
+    eprintln!("{property}, {} states: {steps:?}", searched.unique_state_count());
+}
+
+/// So that a model is looked at when what it stands for is renamed or goes.
+#[test]
+fn every_step_names_a_part_of_the_program() {
+    let is_sign = |one: char| !one.is_alphanumeric() && one != '_';
+    let program: String = files("src", "rs").into_iter().map(|(_, text)| text).collect();
+    let words: BTreeSet<&str> = program.split(is_sign).collect();
+    for (model, text) in files("tests/it/models", "rs") {
+        let comments = text.lines().filter(|line| line.trim_start().starts_with("//"));
+        let named: Vec<_> = comments.flat_map(|line| line.split('`').skip(1).step_by(2)).collect();
+        assert!(!named.is_empty(), "{model} names nothing");
+        for name in named {
+            let exists = match name.contains('/') {
+                true => root().join("src").join(name).exists(),
+                false => name.split(is_sign).all(|word| words.contains(word)),
+            };
+            assert!(exists, "{model} names {name}, which is not in src");
+        }
+    }
 }

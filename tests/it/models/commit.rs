@@ -46,7 +46,7 @@ enum End {
     Changed,
 }
 
-/// What is committed: the account is active, the sender listed, the address the Agent's.
+/// The committed facts: the account is active, the sender listed, the address the Agent's.
 type Facts = [bool; 3];
 
 const GOOD: Facts = [true; 3];

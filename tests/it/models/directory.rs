@@ -152,7 +152,7 @@ impl Directory {
         state.sessions[session].phase = next;
     }
 
-    /// The next steps of a change; no other transaction writes until it ends.
+    /// Returns the next steps of a change; no other transaction writes until it ends.
     fn steps_of_change(state: &State, number: usize) -> Vec<Step> {
         match state.changes[number] {
             Change::ToCome => {

@@ -9,7 +9,7 @@ use super::{breaks, holds};
 
 const EVENTS: u8 = 3;
 
-/// What the task of `EventLog::run` is about to do.
+/// The next act of the task of `EventLog::run`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Task {
     Look,
@@ -76,7 +76,7 @@ enum Step {
 
 #[derive(Clone, Copy, Debug)]
 struct Followers {
-    /// Who is woken while it reads looks again (`Notify::notify_one`).
+    /// A reader that is woken while it reads looks again (`Notify::notify_one`).
     permits: bool,
     /// New bodies are there before their readers are woken.
     appends_first: bool,
@@ -84,7 +84,7 @@ struct Followers {
     wakes_all: bool,
     /// The place before the first batch counts until the reader looks, not that of a later one.
     first_kept: bool,
-    /// Who stands before the oldest body that is kept reads from the store.
+    /// A reader before the oldest body that is kept reads from the store.
     has_low: bool,
 }
 

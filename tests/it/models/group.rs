@@ -94,7 +94,7 @@ struct Groups {
     arrivals: bool,
     /// After a failed flush the store refuses everything (`Trust`).
     trust: bool,
-    /// Who has stopped waiting hears nothing more (a `oneshot`).
+    /// A caller that has stopped waiting hears nothing more (`oneshot::Sender`).
     once: bool,
 }
 

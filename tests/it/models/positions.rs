@@ -109,7 +109,7 @@ impl State {
         self.events.into_iter().enumerate().filter(move |(_, one)| one.phase == phase)
     }
 
-    /// What `Base::events` finds behind a place, in the order of positions.
+    /// Returns the rows that `Base::events` finds behind a place, in the order of positions.
     fn behind(&self, after: u8) -> Vec<(u8, usize)> {
         let found = self.with(Phase::Committed).map(|(event, one)| (one.position, event));
         let mut found: Vec<_> = found.filter(|(position, _)| *position > after).collect();
@@ -131,7 +131,7 @@ impl Positions {
         if self.kept { state.last } else { placed.last().map_or(0, |(position, _)| *position) }
     }
 
-    /// The rows without a position, in the order of arrival.
+    /// Returns the rows without a position, in the order of arrival.
     fn waiting(state: &State) -> Vec<usize> {
         let all = state.with(Phase::Committed).map(|(event, _)| event);
         let mut waiting: Vec<_> = all.filter(|one| state.events[*one].position == 0).collect();
@@ -173,7 +173,7 @@ impl Positions {
         }
     }
 
-    /// What the transactions that write events can do.
+    /// Returns the steps of the transactions that write events.
     fn steps_of_writers(self, state: &State) -> Vec<Step> {
         let writing: Vec<usize> = state.with(Phase::Written).map(|(event, _)| event).collect();
         let is_waiting = |event: &usize| {

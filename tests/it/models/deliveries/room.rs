@@ -171,7 +171,7 @@ impl Deliveries {
         }
     }
 
-    /// What comes by itself, whatever else happens.
+    /// Returns the steps that come by themselves, whatever else happens.
     pub(super) fn progress(self, state: &State) -> Vec<Step> {
         let mut steps = Vec::new();
         steps.extend((state.rows.len() < 2).then_some(Step::Commit));
@@ -210,7 +210,7 @@ impl Deliveries {
         steps
     }
 
-    /// What goes wrong, or is asked for.
+    /// Returns faults, and what is asked for.
     pub(super) fn trouble(self, state: &State) -> Vec<Step> {
         let mut steps = Vec::new();
         for (number, gateway) in state.gateways.iter().enumerate().filter(|(_, one)| one.id > 0) {
