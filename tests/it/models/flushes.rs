@@ -178,7 +178,7 @@ const STORED: &str = "nothing is announced that is not there afterwards";
 
 #[test]
 fn a_loss_of_power_costs_a_second_delivery_and_nothing_else() {
-    holds(REAL);
+    holds(REAL, 630);
 }
 
 #[test]

@@ -258,7 +258,7 @@ const NO_SLEEP: &str = "nobody sleeps behind an event that was told";
 
 #[test]
 fn who_waits_for_events_sleeps_through_none() {
-    holds(REAL);
+    holds(REAL, 61_772);
 }
 
 #[test]
