@@ -50,7 +50,10 @@ async fn what_was_acknowledged_survives_a_fault_of_each_call_to_the_disk() {
             survived += 1;
         } else {
             ends += 1;
-            assert!(!matches!((fault.call, fault.error), (_, ENOSPC)), "{fault:?} is no reason to end");
+            assert!(
+                !matches!((fault.call, fault.error), (_, ENOSPC)),
+                "{fault:?} is no reason to end"
+            );
         }
     }
     assert!(ends > 0, "no flush failed");

@@ -63,6 +63,7 @@ mod mcp_outcomes;
 mod mcp_stdio;
 mod media;
 mod metrics;
+mod models;
 mod mta_sts;
 mod neighbours;
 mod openapi;
