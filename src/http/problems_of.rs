@@ -224,7 +224,7 @@ impl From<RelayError> for Problem {
         use RelayError as E;
         let code = match error {
             E::Store(error) => return error.into(),
-            E::NoWayIn | E::NoUrl | E::Timeout { .. } | E::TooManyCodes { .. } | E::CodeRefuses
+            E::NoWayIn | E::NoApplication | E::NoUrl | E::Timeout { .. } | E::TooManyCodes { .. } | E::CodeRefuses
             | E::CodeEndsNothing(_) | E::Header(_) | E::Verification(_) => Code::InvalidRequest,
             E::NoRelay | E::NoInboundKey => Code::NotFound,
             E::NotOffered(_) | E::Closed { .. } | E::Busy | E::Vault(_) => Code::Conflict,

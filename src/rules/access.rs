@@ -389,6 +389,8 @@ pub struct Received {
     pub max_object_bytes: usize,
     pub max_attachments: usize,
     pub max_dialog_turns: usize,
+    /// Longest `duration`.
+    pub max_duration_seconds: u64,
 }
 
 /// Bounds on one Agent's configurations and versions.
@@ -494,6 +496,7 @@ impl AccessRules {
             max_object_bytes: 0..=65_536;
             max_attachments: 0..=1000;
             max_dialog_turns: 0..=10_000;
+            max_duration_seconds: 3600..=31_536_000;
         })?;
         self.outcomes.validate()
     }
