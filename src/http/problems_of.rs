@@ -10,6 +10,7 @@ use crate::app::delivery::{DestinationError, TooManyReaders};
 use crate::app::intake::reception::ReceptionError;
 use crate::app::mailbox::outcomes::OutcomeError;
 use crate::app::relay::RelayError;
+use crate::app::relay::inbound::InboundError;
 use crate::app::tenancy::TenancyError;
 use crate::app::tenancy::details::DetailError;
 use crate::app::tls_reports::TlsReportError;
@@ -230,6 +231,18 @@ impl From<RelayError> for Problem {
             E::NotOffered(_) | E::Closed { .. } | E::Busy | E::Vault(_) => Code::Conflict,
         };
         Self::new(code, error.to_string())
+    }
+}
+
+impl From<InboundError> for Problem {
+    fn from(error: InboundError) -> Self {
+        match error {
+            InboundError::Forged(error) => Self::new(Code::Unauthorized, error.to_string()),
+            InboundError::Broken(error) => Self::invalid(error),
+            InboundError::Unavailable(_) | InboundError::Relays(_) => {
+                Self::unavailable(with_causes(&error))
+            }
+        }
     }
 }
 

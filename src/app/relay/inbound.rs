@@ -157,14 +157,13 @@ impl Inbound {
         let read = on_pool(request.body.len(), move || {
             json::read(&Post { headers: &copy.headers, body: &copy.body }, &secret, &ages, now)
         });
-        let error = match read.await {
-            Ok(id) => return Ok(id),
-            Err(Refusal::Unavailable(error)) => return Err(error.into()),
-            Err(Refusal::Forged(error)) => error,
-            Err(Refusal::Mode(_) | Refusal::Broken(_)) => Forged::Json,
-        };
-        self.record_refusal(way, from, &error.to_string(), request.body.len()).await;
-        Err(error.into())
+        match read.await {
+            Ok(id) => Ok(id),
+            Err(refusal) => {
+                let refused = self.refuse(way, from, refusal, request.body.len()).await;
+                refused.and(Err(Forged::Json.into()))
+            }
+        }
     }
 
     /// Records and answers a request that was not read; one that is [`Unavailable`] is not
@@ -410,6 +409,11 @@ impl Groups {
 fn client(said: Option<IpAddr>, helo: Option<String>, from: IpAddr) -> Client {
     let address = said.unwrap_or(from).to_canonical();
     Client { address, helo: helo.unwrap_or_default(), esmtp: true, tls: None }
+}
+
+/// The proof of a record that an account's own adapter posted.
+pub const fn signed_by(kind: RelayType) -> Posted {
+    posted(kind, json::PROOF)
 }
 
 const fn posted(kind: RelayType, proof: &'static str) -> Posted {

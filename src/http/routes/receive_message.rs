@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use url::Url;
 
+use crate::app::intake::reception::Submission;
+use crate::app::relay::inbound;
 use crate::domain::account::Account;
 use crate::domain::agent_outcome::HIGHEST_RATING;
 use crate::domain::contact::{Handle, HandleError, dialled, line_or_number, plain_line};
@@ -164,7 +166,9 @@ pub async fn receive(call: Call, request: Receive) -> Result<Stored, Problem> {
     let inbox = request.target_inbox.map_or(Inbox::Priority, |Word(inbox)| inbox);
     let (target, received) = request.received(&call.http).await?;
     let agent = agent(&call, target).await?;
-    let stored = call.reception().receive(&agent, received, inbox, raw).await?;
+    let posted = call.caller.way_in.map(inbound::signed_by);
+    let submission = Submission { received, inbox, raw, posted };
+    let stored = call.reception().receive(&agent, submission).await?;
     Ok(Stored { message_uuid: Id(stored.0.0), room_id: RoomId(stored.1) })
 }
 
