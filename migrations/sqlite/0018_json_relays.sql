@@ -1,4 +1,4 @@
--- Ways in of adapters (`json`), beside those of providers. SQLite changes no CHECK of a table: it is made anew.
+-- Ways in of adapters (`json`), beside those of providers. SQLite changes no CHECK, so the table is made anew on both.
 CREATE TABLE inbound_ways_anew (
     id           BLOB PRIMARY KEY,
     account_id   INTEGER NOT NULL REFERENCES accounts (id),
