@@ -17,8 +17,8 @@ use tracing::{info, warn};
 
 use super::applications::Applications;
 use super::providers::{
-    Ages, Broken, CertificateError, Forged, Post, ProviderMail, Refusal, Unavailable, json, mailgun,
-    postmark, sendgrid, ses, sns,
+    Ages, Broken, CertificateError, Forged, Post, ProviderMail, Refusal, Unavailable, json,
+    mailgun, postmark, sendgrid, ses, sns,
 };
 use super::sns_certificates::{SnsCertificateError, SnsCertificates};
 use super::tokens::Tokens;

@@ -114,9 +114,7 @@ pub(super) fn from_fields(
             Verification::Postmark { basic: field("username").zip(secret("password")) }
         }
         RelayType::Ses => Verification::Ses { topic: field("topicArn") },
-        RelayType::Json => {
-            Verification::Json { secret: signature::read_secret(&field(MADE)?)? }
-        }
+        RelayType::Json => Verification::Json { secret: signature::read_secret(&field(MADE)?)? },
         RelayType::Smtp => return None,
     })
 }

@@ -278,7 +278,10 @@ async fn the_secret_of_an_adapter_is_shown_when_its_key_is_made_and_never_again(
     assert_eq!(made["message"], "inbound key set; its secret is shown only once");
     let (first, secret) = (key(&made["config"], "json"), made["secret"].clone());
     standardwebhooks::Webhook::new(secret.as_str().unwrap()).unwrap();
-    assert_eq!((&made["config"]["url"], &made["config"]["verification"]), (&Value::Null, &json!({})));
+    assert_eq!(
+        (&made["config"]["url"], &made["config"]["verification"]),
+        (&Value::Null, &json!({}))
+    );
     // Nothing changes: it can be sent back as it was shown.
     let same = set(&house, JSON, json!({ "verification": {} })).await;
     assert_eq!((same.get("secret"), key(&same["config"], "json")), (None, first.clone()));

@@ -3,8 +3,8 @@
 //! proves the adapter, and nobody else: the record's sender is what the adapter says.
 
 use super::{Ages, Forged, Post, Refusal, unix_seconds};
-use crate::domain::secret::Secret;
 use crate::domain::clock::Timestamp;
+use crate::domain::secret::Secret;
 use crate::egress::signature;
 
 /// The proof, in plain words.

@@ -23,8 +23,7 @@ async fn open(house: &House, account: &str) -> Way {
     let rotate = json!({ "rotateInboundKey": true });
     let made = house.call(account, "POST", JSON, Some(&rotate)).await.success(200);
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let way =
-        Way { path: text(&made["config"]["inboundUrl"]), secret: text(&made["secret"]) };
+    let way = Way { path: text(&made["config"]["inboundUrl"]), secret: text(&made["secret"]) };
     for secret in [&way.path, &way.secret] {
         canary::note(secret.as_bytes());
     }
