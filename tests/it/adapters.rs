@@ -72,7 +72,7 @@ async fn the_python_library_signs_a_record_on_postgres() {
 async fn signs_a_record(gateway: TestGateway) {
     let adapter = Adapter::new(&gateway).await;
     let call = json!({
-        "targetAgent": gateway.house.agents["open"].id, "source": "call",
+        "targetAgent": gateway.house.agents["open"].id.get(), "source": "call",
         "sourceAddress": "+15551231234", "message": "gr\u{fc}\u{df}e", "duration": 61,
     });
     let first = adapter.post("call-1", 0, &call).await;

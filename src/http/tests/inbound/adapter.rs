@@ -77,8 +77,7 @@ async fn what_an_adapter_signs_is_taken_in_as_by_a_key() {
     let way = open(&post.house, "org1").await;
     let answer = way.post(&post, "msg_1", &call(&post)).await.success(200);
     let record = post.record().await;
-    let by_key = post.house.call("org1", "POST", "/agent/receiveMessage", Some(&call(&post)));
-    let by_key = by_key.await.success(200);
+    let by_key = post.house.post("org1", "/agent/receiveMessage", call(&post)).await.success(200);
     assert_eq!(answer["message"], by_key["message"]);
     assert_eq!(answer["roomId"], by_key["roomId"], "one contact");
 
