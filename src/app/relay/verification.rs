@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(masked_fields(&set), masked_login);
         let made = Verification::Json { secret: Secret::new([7; 32]) };
         assert_eq!(masked_fields(&made), [], "it is shown once, when it is made");
-        let kept: std::collections::BTreeMap<_, _> = fields(&made).collect();
+        let kept: BTreeMap<_, _> = fields(&made).collect();
         let read = from_fields(RelayType::Json, |name| kept.get(name).cloned().flatten());
         assert_eq!(read, Some(made.clone()));
         assert_eq!(merged(RelayType::Json, None, Some(&made)), Ok(made));

@@ -271,8 +271,8 @@ async fn the_secret_of_an_adapter_is_shown_when_its_key_is_made_and_never_again(
     ] {
         refuse(body, "ask no application").await;
     }
-    for name in ["secret", "signingKey"] {
-        refuse(with("verification", json!({ name: "whsec_eA==" })), "json uses no field").await;
+    for (name, words) in [("secret", "is not known here"), ("signingKey", "json uses no field")] {
+        refuse(with("verification", json!({ name: "whsec_eA==" })), words).await;
     }
     let made = set(&house, JSON, rotate()).await;
     assert_eq!(made["message"], "inbound key set; its secret is shown only once");
