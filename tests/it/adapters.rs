@@ -88,7 +88,7 @@ async fn signs_a_record(gateway: TestGateway) {
     assert_eq!(messages.len(), 1, "{messages:?}");
     assert_eq!(messages[0]["uuid"], first["body"]["messageUuid"]);
     assert_eq!((&messages[0]["duration"], &messages[0]["source"]), (&json!(61), &json!("call")));
-    // What was refused is counted, and what was accepted names its proof.
+    // Refusals are counted, and the accepted record names its proof.
     let refused = gateway.get("/email/intake?verdict=refused").await["intake"].clone();
     assert_eq!(refused.as_array().unwrap().len(), 1, "{refused}");
     let accepted = gateway.get("/email/intake?verdict=accepted").await["intake"].clone();
