@@ -104,9 +104,14 @@ pub fn line_or_number(text: &str) -> Result<String, HandleError> {
 /// would be another contact than the one with it. No short code has as many digits.
 pub fn dialled(text: &str) -> Result<String, HandleError> {
     let text = line_or_number(text)?;
-    let digits = digits(&text);
-    let is_whole = digits.len() > LONGEST_SHORT_CODE && digits.bytes().all(|c| c.is_ascii_digit());
-    if is_whole && !text.starts_with('+') { Err(HandleError::NoCountryCode) } else { Ok(text) }
+    let is_whole = is_digits(&text) && digits(&text).len() > LONGEST_SHORT_CODE;
+    if is_whole { Err(HandleError::NoCountryCode) } else { Ok(text) }
+}
+
+/// Whether a text is digits alone, and what people write between them.
+fn is_digits(text: &str) -> bool {
+    let digits = digits(text);
+    !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit())
 }
 
 /// A telephone number without what people write between its digits.
@@ -124,13 +129,19 @@ fn e164(number: &str) -> Option<String> {
 
 impl Handle {
     /// Returns the handle of a sender of another channel than mail. Without a source, a telephone
-    /// number is taken for SMS and everything else for chat.
+    /// number is taken for SMS, whether it is whole or not; a short code and everything else for
+    /// chat.
     pub fn elsewhere(source: Option<Source>, text: &str) -> Result<Self, HandleError> {
         let plain = plain_line(text)?;
-        let source = source.unwrap_or_else(|| match plain.strip_prefix('+').and_then(e164) {
-            Some(_) => Source::Sms,
-            None => Source::Chat,
-        });
+        let source = match source {
+            Some(source) => source,
+            None if plain.strip_prefix('+').is_some_and(is_digits) => Source::Sms,
+            None => dialled(&plain).map(|_| Source::Chat).or_else(|error| match error {
+                // A name that begins with + is a name.
+                HandleError::NoNumber => Ok(Source::Chat),
+                error => Err(error),
+            })?,
+        };
         let address = match source {
             Source::Sms | Source::Call => dialled(&plain)?,
             Source::Chat | Source::Email => plain,
@@ -199,7 +210,8 @@ mod tests {
             ("anna", "chat:anna"),
             ("boss@good.example", "chat:boss@good.example"),
             ("A\u{30a}nna", "chat:\u{c5}nna"),
-            ("+0155512312", "chat:+0155512312"),
+            ("+anna", "chat:+anna"),
+            ("12345", "chat:12345"),
         ] {
             let found = spelled(None, text).unwrap();
             assert_eq!(found, expected);
@@ -222,10 +234,12 @@ mod tests {
         assert_eq!(spelled(None, &"a".repeat(256)).map(|text| text.len()), Ok(261));
         for text in ["+0155512312", "+1", "+1555123123412345", "+1555x231234"] {
             assert_eq!(spelled(Some(Source::Sms), text), Err(HandleError::NoNumber), "{text}");
+            let is_a_name = text.contains('x');
+            assert_eq!(spelled(None, text).is_ok(), is_a_name, "{text}");
         }
         for text in ["5551231234", "(555) 123-1234", "0049 89 123456", "015551231"] {
-            for source in [Source::Sms, Source::Call] {
-                let refused = spelled(Some(source), text);
+            for source in [Some(Source::Sms), Some(Source::Call), None] {
+                let refused = spelled(source, text);
                 assert_eq!(refused, Err(HandleError::NoCountryCode), "{text}");
             }
             assert_eq!(spelled(Some(Source::Chat), text), Ok(format!("chat:{text}")), "an id");

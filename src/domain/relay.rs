@@ -19,20 +19,27 @@ use super::words::words;
 pub const REFUSES: u16 = 406;
 
 words! {
-    /// Kind of relay: a provider's webhook, or mail received over SMTP.
+    /// Kind of relay: a provider's webhook, mail received over SMTP, or records of the account's own
+    /// adapter.
     RelayType {
         Mailgun = "mailgun",
         Sendgrid = "sendgrid",
         Postmark = "postmark",
         Ses = "ses",
         Smtp = "smtp",
+        Json = "json",
     }
 }
 
 impl RelayType {
-    /// True if a provider posts to `/inbound/{type}/{inboundKey}`.
+    /// True if a provider, or an adapter, posts to `/inbound/{type}/{inboundKey}`.
     pub const fn has_way_in(self) -> bool {
         !matches!(self, Self::Smtp)
+    }
+
+    /// True if an application of the account may be asked. An adapter is one already.
+    pub const fn asks_application(self) -> bool {
+        !matches!(self, Self::Json)
     }
 }
 
@@ -162,6 +169,8 @@ pub enum Verification {
     Postmark { basic: Option<(String, Secret)> },
     /// SNS always signs; the topic may be fixed.
     Ses { topic: Option<String> },
+    /// Standard Webhooks, with a secret that we made.
+    Json { secret: Secret },
 }
 
 impl Verification {
@@ -171,6 +180,7 @@ impl Verification {
             Self::Sendgrid { .. } => RelayType::Sendgrid,
             Self::Postmark { .. } => RelayType::Postmark,
             Self::Ses { .. } => RelayType::Ses,
+            Self::Json { .. } => RelayType::Json,
         }
     }
 }

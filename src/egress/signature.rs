@@ -5,6 +5,7 @@
 //! stored. The holder of the secret could also sign with it; the holder of the public key could
 //! not.
 
+use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::error::KeyRejected;
 use aws_lc_rs::hmac;
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
@@ -24,6 +25,11 @@ const KEY_OF: &[u8] = b"gatepost webhook v1a ed25519";
 /// Returns the secret as it is shown to a customer, once: `whsec_` and base64 with padding.
 pub fn secret_text(secret: &Secret) -> String {
     format!("whsec_{}", STANDARD.encode(secret.expose()))
+}
+
+/// Reads a secret as [`secret_text`] shows it; None if it is none.
+pub fn read_secret(text: &str) -> Option<Secret> {
+    STANDARD.decode(text.strip_prefix("whsec_")?).ok().map(Secret::new)
 }
 
 /// Returns the key that verifies `v1a`, as shown to customers: `whpk_` and base64 with padding. Not
@@ -56,6 +62,19 @@ pub fn sign(secret: &Secret, id: &str, at: Timestamp, body: &[u8]) -> String {
         context.update(piece);
     }
     STANDARD.encode(context.sign())
+}
+
+/// Whether a `webhook-signature` value has a `v1,…` by this secret, over exactly this body. Takes the
+/// same time whichever octet differs.
+pub fn verify(secret: &Secret, id: &str, at: Timestamp, body: &[u8], header: &str) -> bool {
+    let expected = sign(secret, id, at, body);
+    let is_ours = |one: &str| {
+        let signature = one.strip_prefix(VERSION).and_then(|rest| rest.strip_prefix(','));
+        signature.is_some_and(|given| {
+            verify_slices_are_equal(given.as_bytes(), expected.as_bytes()).is_ok()
+        })
+    };
+    header.split(' ').any(is_ours)
 }
 
 /// Returns the first signature of a `webhook-signature` value without its prefix; empty if none.
@@ -120,6 +139,27 @@ mod tests {
             oracle.verify(body, &headers("evt_2", now(), &signature)).unwrap_err();
             let late = now().plus(Duration::from_secs(10));
             oracle.verify(body, &headers("evt_1", late, &signature)).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn what_the_published_crate_signs_is_verified_and_nothing_else() {
+        let body = "{\"text\":\"grüße\"}".as_bytes();
+        let (secret, other) = (Secret::new([7; 32]), Secret::new([8; 32]));
+        let oracle = standardwebhooks::Webhook::new(&secret_text(&secret)).unwrap();
+        let at = now();
+        let theirs = oracle.sign("evt_1", at.seconds(), body).unwrap();
+        let (_, bare) = theirs.split_once(',').unwrap();
+        for header in [theirs.clone(), format!("v1,AAAA v1a,{bare} {theirs} v2,x")] {
+            assert!(verify(&secret, "evt_1", at, body, &header), "{header}");
+        }
+        assert!(!verify(&other, "evt_1", at, body, &theirs));
+        assert!(!verify(&secret, "evt_2", at, body, &theirs));
+        assert!(!verify(&secret, "evt_1", at.plus(Duration::from_secs(1)), body, &theirs));
+        assert!(!verify(&secret, "evt_1", at, b"{}", &theirs));
+        let cut = &theirs[..theirs.len() - 1];
+        for header in ["", "v1,", bare, cut, &format!("v1a,{bare}"), &format!("v1, {bare}")] {
+            assert!(!verify(&secret, "evt_1", at, body, header), "{header}");
         }
     }
 

@@ -157,6 +157,12 @@ impl Problem {
         Self { cause: Some(cause.into()), ..Self::new(Code::Unavailable, DETAIL) }
     }
 
+    /// 503 instead: after a 4xx some providers drop what they posted.
+    #[must_use]
+    pub(in crate::http) fn retryable(self) -> Self {
+        Self { code: Code::Unavailable, ..self }
+    }
+
     /// 503: a limit is reached, and the client is told which; nothing failed.
     pub fn busy(limit: &str) -> Self {
         Self::new(Code::Unavailable, format!("{limit}: try again after the time in Retry-After"))

@@ -1,6 +1,6 @@
-//! Requests that a page of the console, or a tool of MCP, makes to the API, in this process. They take
-//! the steps of a request with a key, from the authenticated caller on: so no page and no tool has a
-//! right of its own, and input is checked once. [`shapes`] reads the answers.
+//! Requests that a page of the console, a tool of MCP, or an adapter's post makes to the API, in this
+//! process. They take the steps of a request with a key, from the authenticated caller on: so none
+//! of these has a right of its own, and input is checked once. [`shapes`] reads the answers.
 
 pub(crate) mod shapes;
 
@@ -8,7 +8,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use axum::http::{Request, Uri};
 use axum::response::Response;
@@ -68,7 +68,7 @@ pub(crate) struct Asked {
     operation: &'static str,
     segments: Vec<String>,
     query: Vec<(String, String)>,
-    body: Option<Value>,
+    body: Option<Bytes>,
     once: Option<String>,
 }
 
@@ -103,6 +103,12 @@ impl Asked {
 
     #[must_use]
     pub(crate) fn sends(self, body: Value) -> Self {
+        self.sends_octets(body.to_string().into())
+    }
+
+    /// Sends JSON as somebody wrote it, which is read as strictly as that of a client.
+    #[must_use]
+    pub(crate) fn sends_octets(self, body: Bytes) -> Self {
         Self { body: Some(body), ..self }
     }
 
@@ -141,7 +147,7 @@ impl InProcess {
         if let Some(name) = &asked.once {
             request = request.header(IDEMPOTENCY_KEY, name);
         }
-        let body = asked.body.map_or(Body::empty(), |body| body.to_string().into());
+        let body = asked.body.map_or_else(Body::empty, Body::from);
         let request = request
             .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
             .body(body)

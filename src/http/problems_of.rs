@@ -10,6 +10,7 @@ use crate::app::delivery::{DestinationError, TooManyReaders};
 use crate::app::intake::reception::ReceptionError;
 use crate::app::mailbox::outcomes::OutcomeError;
 use crate::app::relay::RelayError;
+use crate::app::relay::inbound::InboundError;
 use crate::app::tenancy::TenancyError;
 use crate::app::tenancy::details::DetailError;
 use crate::app::tls_reports::TlsReportError;
@@ -224,12 +225,24 @@ impl From<RelayError> for Problem {
         use RelayError as E;
         let code = match error {
             E::Store(error) => return error.into(),
-            E::NoWayIn | E::NoUrl | E::Timeout { .. } | E::TooManyCodes { .. } | E::CodeRefuses
+            E::NoWayIn | E::NoApplication | E::NoUrl | E::Timeout { .. } | E::TooManyCodes { .. } | E::CodeRefuses
             | E::CodeEndsNothing(_) | E::Header(_) | E::Verification(_) => Code::InvalidRequest,
             E::NoRelay | E::NoInboundKey => Code::NotFound,
             E::NotOffered(_) | E::Closed { .. } | E::Busy | E::Vault(_) => Code::Conflict,
         };
         Self::new(code, error.to_string())
+    }
+}
+
+impl From<InboundError> for Problem {
+    fn from(error: InboundError) -> Self {
+        match error {
+            InboundError::Forged(error) => Self::new(Code::Unauthorized, error.to_string()),
+            InboundError::Broken(error) => Self::invalid(error),
+            InboundError::Unavailable(_) | InboundError::Relays(_) => {
+                Self::unavailable(with_causes(&error))
+            }
+        }
     }
 }
 

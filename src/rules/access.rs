@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::outcomes::OutcomeRules;
+use super::received::ReceivedRules;
 use super::templates::TemplateRules;
 use super::tls_reports::TlsReportRules;
 use super::{RulesError, minutes, wide};
@@ -25,7 +26,7 @@ pub struct AccessRules {
     pub keys: KeyRules,
     pub console: ConsoleRules,
     pub members: MemberRules,
-    pub received: Received,
+    pub received: ReceivedRules,
     pub outcomes: OutcomeRules,
     pub agents: AgentRules,
     pub templates: TemplateRules,
@@ -381,16 +382,6 @@ pub struct MemberRules {
     pub max_permitted: usize,
 }
 
-/// Bounds on one message that a platform hands in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Received {
-    pub max_text_bytes: usize,
-    pub max_object_bytes: usize,
-    pub max_attachments: usize,
-    pub max_dialog_turns: usize,
-}
-
 /// Bounds on one Agent's configurations and versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -489,12 +480,7 @@ impl AccessRules {
         self.agents.validate()?;
         self.templates.validate()?;
         self.tls_reports.validate()?;
-        ranges!("access.toml", received of self.received, {
-            max_text_bytes: 1024..=1 << 20;
-            max_object_bytes: 0..=65_536;
-            max_attachments: 0..=1000;
-            max_dialog_turns: 0..=10_000;
-        })?;
+        self.received.validate()?;
         self.outcomes.validate()
     }
 }

@@ -47,6 +47,7 @@ impl Application {
 pub struct Proofs {
     covering_seconds: u64,
     bare_seconds: u64,
+    signed_seconds: u64,
     ahead_seconds: u64,
     pub tokens: usize,
     pub certificates: usize,
@@ -58,6 +59,8 @@ impl Proofs {
         covering = seconds(covering_seconds);
         /// The greatest age of a signature that does not cover the message.
         bare = seconds(bare_seconds);
+        /// The greatest age of an adapter's signature.
+        signed = seconds(signed_seconds);
         /// How far a provider's clock may be ahead.
         ahead = seconds(ahead_seconds);
     }
@@ -79,6 +82,7 @@ impl InboundRules {
         ranges!("inbound.toml", proofs of self.proofs, {
             covering_seconds: 60..=604_800;
             bare_seconds: 60..=604_800;
+            signed_seconds: 60..=3600;
             ahead_seconds: 0..=3600;
             tokens: 1..=10_000_000;
             certificates: 1..=1000;

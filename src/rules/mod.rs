@@ -34,6 +34,7 @@ mod apps;
 mod inbound;
 mod intake;
 mod outcomes;
+mod received;
 mod relays;
 mod retention;
 mod smtp;
@@ -53,8 +54,7 @@ use serde::de::DeserializeOwned;
 
 pub use access::{
     AccessRules, AgentRules, ConsoleRules, Events as EventRules, Limits as AccessLimits,
-    Logs as LogRules, Rates as AccessRates, Received as ReceivedRules, SearchLimits,
-    Threads as ThreadRules,
+    Logs as LogRules, Rates as AccessRates, SearchLimits, Threads as ThreadRules,
 };
 pub use acme::{AcmeRules, Challenges as ChallengeRules};
 pub use apps::{App, AppLimits, AppRules, FeatureRule, Setting, SettingType};

@@ -71,6 +71,7 @@ struct Types {
     postmark: Type,
     ses: Type,
     smtp: Type,
+    json: Type,
 }
 
 /// The text of a type, and whether an account can set it up.
@@ -101,6 +102,7 @@ impl RelayRules {
             RelayType::Postmark => &self.types.postmark,
             RelayType::Ses => &self.types.ses,
             RelayType::Smtp => &self.types.smtp,
+            RelayType::Json => &self.types.json,
         }
     }
 

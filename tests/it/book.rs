@@ -216,6 +216,7 @@ fn every_operation_and_flag_that_a_page_names_is_there() {
             let is_operation = ["GET", "POST", "PUT", "DELETE"].contains(&first);
             let named = span.split('?').next().unwrap_or_default();
             let named = named.replace("/webhookRelay/smtp", "/webhookRelay/{type}");
+            let named = named.replace("/webhookRelay/json", "/webhookRelay/{type}");
             let is_there = operations.contains(&named) || without_key.contains(&named.as_str());
             if is_operation && span.contains(" /") && !is_there {
                 wrong.push(format!("{}: there is no {named}", page.path));

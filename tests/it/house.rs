@@ -221,6 +221,7 @@ const FOLDERS_OF_THE_API: Folders = &[
             "request",
             "operation.rs",
             "passage",
+            "in_process.rs",
             "openapi",
         ],
     ),

@@ -11,6 +11,7 @@
 
 mod accounts;
 mod acme;
+mod adapters;
 mod altered_copies;
 mod backlog;
 mod backup;

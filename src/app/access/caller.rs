@@ -8,6 +8,7 @@ use crate::domain::clock::Timestamp;
 use crate::domain::id::AccountId;
 use crate::domain::key::{Key, KeyOwner};
 use crate::domain::member::{Member, Role};
+use crate::domain::relay::RelayType;
 use crate::domain::scope::Scope;
 use crate::store::RevocableKeys;
 
@@ -19,8 +20,10 @@ pub struct Caller {
     pub account: Account,
     pub member: Option<Member>,
     pub level: Level,
-    /// The account has the feature `api`.
+    /// The account has the feature `api`, or needs none.
     pub has_api: bool,
+    /// The type of the inbound key; None for an API key.
+    pub way_in: Option<RelayType>,
 }
 
 impl Caller {

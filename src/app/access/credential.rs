@@ -1,6 +1,10 @@
 //! The credential with which a request proves its caller.
 
-use super::{Access, Caller, Denied};
+use super::{Access, Caller, Denied, identity, identity_of, token};
+use crate::domain::feature::Feature;
+use crate::domain::id::KeyId;
+use crate::domain::key::Key;
+use crate::domain::relay::RelayType;
 
 /// Authenticates a request, and again after a wait.
 #[derive(Clone)]
@@ -9,12 +13,14 @@ pub enum Credential {
     Key(String),
     /// The secret of a console session.
     Session(String),
+    /// The inbound key of an adapter, which submits records and does nothing else.
+    Inbound(String),
 }
 
 impl Credential {
     pub fn secret(&self) -> &str {
         match self {
-            Self::Key(secret) | Self::Session(secret) => secret,
+            Self::Key(secret) | Self::Session(secret) | Self::Inbound(secret) => secret,
         }
     }
 }
@@ -26,7 +32,34 @@ impl Access {
         let caller = match credential {
             Credential::Key(key) => self.caller(Some(key)).await?,
             Credential::Session(secret) => self.session(Some(secret)).await?.caller,
+            Credential::Inbound(key) => self.inbound(key).await?,
         };
         caller.enters().map(|()| caller)
+    }
+
+    /// Returns the caller behind the inbound key of an adapter: its account, which needs the feature
+    /// `relays` instead of `api`. The request was signed; what it submits, a key of the account may
+    /// submit, too.
+    async fn inbound(&self, key: &str) -> Result<Caller, Denied> {
+        let kind = RelayType::Json;
+        let hash = token::INBOUND.hash(key).ok_or(Denied::NoKey)?;
+        let way = self.store.inbound_way_by_key(kind, hash).await?.ok_or(Denied::NoKey)?;
+        let account = self.store.account(way.account).await?.ok_or(Denied::NoKey)?;
+        self.has(&account, Feature::Relays).await?;
+        let level = identity::level(&identity_of(&account, None)).ok_or(Denied::OutOfScope)?;
+        let key = Key {
+            // Where a key is named, the way in is: as the holder of an Idempotency-Key.
+            id: KeyId(way.id.0),
+            account: account.id,
+            member: None,
+            purpose: kind.to_string(),
+            last_four: way.last_four,
+            created_at: way.created_at,
+            expires_at: None,
+            last_used_at: None,
+            revoked_at: None,
+        };
+        let way_in = Some(kind);
+        Ok(Caller { key, account, member: None, level, has_api: true, way_in })
     }
 }

@@ -143,7 +143,7 @@ impl Access {
         self.usage.seen(&key, now);
         let level = identity::level(&identity_of(&account, member.as_ref()));
         let level = level.ok_or(Denied::OutOfScope)?;
-        Ok(Caller { key, account, member, level, has_api })
+        Ok(Caller { key, account, member, level, has_api, way_in: None })
     }
 
     /// Returns the rows that the holder of a signed link to this message may read: the rows of the

@@ -1,6 +1,7 @@
-//! Messages that an account's own platform submits (`receiveMessage`): a text, a chat message, a
-//! call. There is no proof to examine: the owner of a key that reaches the Agent vouches for the
-//! sender. The message then goes the way of mail: one record, one message, one transaction.
+//! Messages that an account's own platform submits (`receiveMessage`), or its adapter (a relay of
+//! type `json`): a text, a chat message, a call. There is no proof to examine: the owner of a key
+//! that reaches the Agent vouches for the sender. The message then goes the way of mail: one record,
+//! one message, one transaction.
 //!
 //! Mail is never submitted here: mail is proven, or it is not mail (contract §1, Sender).
 
@@ -13,7 +14,7 @@ use tracing::info;
 
 use super::examine::sha256;
 use super::step::step;
-use super::thread;
+use super::{session, thread};
 use crate::app::locked::locked;
 use crate::domain::account::Account;
 use crate::domain::audit::{Actor, Who};
@@ -23,7 +24,7 @@ use crate::domain::evidence::{Facts, Step};
 use crate::domain::id::{AccountId, IntakeId, MessageId, Mint};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::message::Received;
-use crate::domain::ports::Wake;
+use crate::domain::ports::{Posted, Wake};
 use crate::domain::rate::{Rate, Share, Tallies};
 use crate::domain::room::Room;
 use crate::domain::scope::Scope;
@@ -45,6 +46,17 @@ impl std::fmt::Debug for Reception {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Reception").finish_non_exhaustive()
     }
+}
+
+/// A message as it was submitted.
+#[derive(Debug)]
+pub struct Submission {
+    pub received: Received,
+    pub inbox: Inbox,
+    /// The request as posted.
+    pub raw: Bytes,
+    /// The way in by which it came, and its proof; None for an API key.
+    pub posted: Option<Posted>,
 }
 
 /// The messages of the last minute for each Agent and sender, bounded as `policies/intake.toml`
@@ -101,18 +113,15 @@ impl Reception {
         }
     }
 
-    /// Stores a message for an Agent, and returns its id and its room; `raw` is the request as
-    /// posted.
+    /// Stores a message for an Agent, and returns its id and its room.
     pub async fn receive(
         &self,
         agent: &Account,
-        received: Received,
-        inbox: Inbox,
-        raw: Bytes,
+        submission: Submission,
     ) -> Result<(MessageId, Room), ReceptionError> {
-        let share = self.rooms.take(agent.id, &received.handle)?;
-        let handle = received.handle.clone();
-        let handed = self.handed(agent, received, inbox, raw)?;
+        let handle = submission.received.handle.clone();
+        let share = self.rooms.take(agent.id, &handle)?;
+        let handed = self.handed(agent, submission)?;
         match self.store.receive(&handed).await {
             Ok(Receipt::Stored(contact)) => {
                 self.wake.wake();
@@ -132,9 +141,7 @@ impl Reception {
     fn handed(
         &self,
         agent: &Account,
-        received: Received,
-        inbox: Inbox,
-        raw: Bytes,
+        Submission { received, inbox, raw, posted }: Submission,
     ) -> Result<PlatformMessage, StoreError> {
         let corrupt = || StoreError::Corrupt {
             table: "accounts",
@@ -142,7 +149,8 @@ impl Reception {
         };
         let organization = agent.lineage.organization.ok_or_else(corrupt)?;
         let (id, at, digest) = (self.mint.message(), self.mint.clock().now(), sha256(&raw));
-        let (detail, step) = self.evidence(&received.handle);
+        let (detail, step) = self.evidence(&received.handle, posted.as_ref());
+        let steps: Vec<Step> = posted.iter().map(session::provider).chain([step]).collect();
         let unspecified = std::net::IpAddr::from([0, 0, 0, 0]);
         let record = IntakeRecord {
             id: IntakeId(id.0),
@@ -161,7 +169,7 @@ impl Reception {
             size: u64::try_from(raw.len()).unwrap_or(u64::MAX),
             digest: Some(digest),
             headers: Vec::new(),
-            evidence: step.into(),
+            evidence: steps.into(),
             count: 1,
             took: None,
         };
@@ -183,12 +191,18 @@ impl Reception {
     }
 
     /// Makes the evidence of the submission: it names the account of the key, or the operator.
-    fn evidence(&self, handle: &Handle) -> (String, Step) {
+    fn evidence(&self, handle: &Handle, posted: Option<&Posted>) -> (String, Step) {
         let account = match self.actor.who {
             Who::Key { account, .. } => Some(account.get()),
             Who::Operator | Who::Gateway => None,
         };
-        let by = account.map_or("the operator".to_owned(), |id| format!("a key of account {id}"));
+        let by = match (account, posted) {
+            (None, _) => "the operator".to_owned(),
+            (Some(id), None) => format!("a key of account {id}"),
+            (Some(id), Some(posted)) => {
+                format!("the adapter (relay type {}) of account {id}", posted.provider)
+            }
+        };
         let detail = format!("submitted by {by}, which vouches for the sender");
         let facts = ReceiveMessage { account_id: account, source: handle.source().as_str().into() };
         let facts = Facts::ReceiveMessage(facts);

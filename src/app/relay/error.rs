@@ -20,6 +20,11 @@ pub enum RelayError {
     NotOffered(RelayType),
     #[error("relays of type smtp have no inbound key: leave rotateInboundKey and verification out")]
     NoWayIn,
+    #[error(
+        "relays of type json ask no application: leave url, timeout, headers and successStatusCodes \
+         out, and send rotateInboundKey: true to make the inboundUrl and its secret"
+    )]
+    NoApplication,
     #[error("url is required: the https:// URL of your application")]
     NoUrl,
     #[error(

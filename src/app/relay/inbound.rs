@@ -17,8 +17,8 @@ use tracing::{info, warn};
 
 use super::applications::Applications;
 use super::providers::{
-    Ages, Broken, CertificateError, Forged, Post, ProviderMail, Refusal, Unavailable, mailgun,
-    postmark, sendgrid, ses, sns,
+    Ages, Broken, CertificateError, Forged, Post, ProviderMail, Refusal, Unavailable, json,
+    mailgun, postmark, sendgrid, ses, sns,
 };
 use super::sns_certificates::{SnsCertificateError, SnsCertificates};
 use super::tokens::Tokens;
@@ -125,7 +125,7 @@ impl Inbound {
         from: IpAddr,
         request: Forwarded,
     ) -> Result<PostOutcome, InboundError> {
-        let size = u64::try_from(request.body.len()).unwrap_or(u64::MAX);
+        let size = request.body.len();
         let mail = match self.read(&way.verification, &request).await {
             Ok(Read::Mail(mail)) => mail,
             Ok(Read::Noted(what)) => {
@@ -141,6 +141,31 @@ impl Inbound {
         self.deliver(&way, mail, from, &request).await
     }
 
+    /// Checks that the account's own adapter signed this request, and returns its `webhook-id`. A
+    /// request that it did not sign is recorded.
+    pub async fn signed(
+        &self,
+        way: &WayIn,
+        from: IpAddr,
+        request: &Forwarded,
+    ) -> Result<String, InboundError> {
+        let Verification::Json { secret } = &way.verification else {
+            return Err(Forged::Json.into());
+        };
+        let (ages, now) = (self.ages(), self.relays.mint.clock().now());
+        let (secret, copy) = (secret.clone(), request.clone());
+        let read = on_pool(request.body.len(), move || {
+            json::read(&Post { headers: &copy.headers, body: &copy.body }, &secret, &ages, now)
+        });
+        match read.await {
+            Ok(id) => Ok(id),
+            Err(refusal) => {
+                let refused = self.refuse(way, from, refusal, request.body.len()).await;
+                refused.and(Err(Forged::Json.into()))
+            }
+        }
+    }
+
     /// Records and answers a request that was not read; one that is [`Unavailable`] is not
     /// recorded.
     async fn refuse(
@@ -148,7 +173,7 @@ impl Inbound {
         way: &WayIn,
         from: IpAddr,
         refusal: Refusal,
-        size: u64,
+        size: usize,
     ) -> Result<PostOutcome, InboundError> {
         let error = match refusal {
             Refusal::Unavailable(error) => return Err(error.into()),
@@ -165,14 +190,15 @@ impl Inbound {
 
     /// Logs for the operator, and records for the account, why a request was not read: the provider
     /// may drop the message without telling anybody.
-    async fn record_refusal(
+    pub async fn record_refusal(
         &self,
         way: &WayIn,
         from: IpAddr,
         words: &str,
-        size: u64,
+        size: usize,
     ) -> IntakeReply {
         let (account, kind) = (&way.account, way.verification.kind());
+        let size = u64::try_from(size).unwrap_or(u64::MAX);
         if let Some(left_out) = self.repeats.due(LogCause::Provider) {
             const SAID: &str = "request of a provider refused";
             warn!(account.id = %account.id, provider = kind.as_str(), reason = words, left_out, "{SAID}");
@@ -213,7 +239,8 @@ impl Inbound {
                         .map(|(username, password)| postmark::Login { username, password });
                     postmark::read(&post, login.as_ref())
                 }
-                Verification::Ses { .. } => Err(Broken::Sns.into()),
+                // Read elsewhere: `read_sns`, `signed`.
+                Verification::Ses { .. } | Verification::Json { .. } => Err(Broken::Sns.into()),
             }
         });
         mail.await.map(Read::Mail)
@@ -250,7 +277,8 @@ impl Inbound {
 
     fn ages(&self) -> Ages {
         let proofs = &self.rules.proofs;
-        Ages { covering: proofs.covering(), bare: proofs.bare(), ahead: proofs.ahead() }
+        let (covering, bare) = (proofs.covering(), proofs.bare());
+        Ages { covering, bare, signed: proofs.signed(), ahead: proofs.ahead() }
     }
 
     async fn deliver(
@@ -381,6 +409,11 @@ impl Groups {
 fn client(said: Option<IpAddr>, helo: Option<String>, from: IpAddr) -> Client {
     let address = said.unwrap_or(from).to_canonical();
     Client { address, helo: helo.unwrap_or_default(), esmtp: true, tls: None }
+}
+
+/// The proof of a record that an account's own adapter posted.
+pub const fn signed_by(kind: RelayType) -> Posted {
+    posted(kind, json::PROOF)
 }
 
 const fn posted(kind: RelayType, proof: &'static str) -> Posted {

@@ -41,8 +41,8 @@ pub struct RelaySettings {
     pub kind: RelayType,
     pub relay: Option<Relay>,
     pub inbound_key: Option<InboundKey>,
-    /// Made by this request: only its response may show the relay's secret.
-    pub is_new: bool,
+    /// Made by this request: only its response may show it.
+    pub made: Option<Secret>,
 }
 
 /// The URL that a provider posts to. Values that cannot be opened are None; they can be set again.
@@ -106,7 +106,7 @@ impl Relays {
         }
         let relay = relay.map(|relay| self.relay_for_owner(relay)).transpose()?;
         let inbound_key = key.map(|key| self.open_inbound_key(key)).transpose()?;
-        Ok(Some(RelaySettings { kind, relay, inbound_key, is_new: false }))
+        Ok(Some(RelaySettings { kind, relay, inbound_key, made: None }))
     }
 
     /// Returns the last attempts of a relay, the newest first.
@@ -124,9 +124,9 @@ impl Relays {
     ) -> Result<RelaySettings, RelayError> {
         self.check(kind, change)?;
         for _ in 0..TRIES {
-            let (put, is_new) = self.prepare(RelaySlot { account, kind }, change).await?;
+            let (put, made) = self.prepare(RelaySlot { account, kind }, change).await?;
             if put.notes.is_empty() || self.store.put_relay(&put, self.act()).await? {
-                return Ok(RelaySettings { is_new, ..self.show(account, kind).await? });
+                return Ok(RelaySettings { made, ..self.show(account, kind).await? });
             }
         }
         Err(RelayError::Busy)
@@ -161,6 +161,9 @@ impl Relays {
         }
         let of_relay =
             change.timeout.is_some() || change.headers.is_some() || change.success.is_some();
+        if !kind.asks_application() && (change.url.is_some() || of_relay || !of_key) {
+            return Err(RelayError::NoApplication);
+        }
         if change.url.is_none() && (of_relay || !of_key) {
             return Err(RelayError::NoUrl);
         }
@@ -183,15 +186,16 @@ impl Relays {
         &self,
         slot: RelaySlot,
         change: &RelayChange,
-    ) -> Result<(RelayPut, bool), RelayError> {
+    ) -> Result<(RelayPut, Option<Secret>), RelayError> {
         let RelaySlot { account, kind } = slot;
         let relay = self.store.relay(account, kind).await?;
         let key = self.store.inbound_way(account, kind).await?;
         let relay_before = relay.as_ref().map(SealedRelay::relayed);
         let way_revision_before = key.as_ref().map(|key| key.revision);
         let mut notes = Vec::new();
+        let fresh = Secret::new(self.mint.secret());
         let way = match kind.has_way_in() {
-            true => self.new_inbound_key(slot, key, change, &mut notes)?,
+            true => self.new_inbound_key(slot, key, (change, &fresh), &mut notes)?,
             false => None,
         };
         let former = match (&change.url, relay) {
@@ -207,10 +211,15 @@ impl Relays {
         }
         let was_opened = matches!(former, FormerRelay::Opened(_));
         let relay = self.new_relay(slot, former, change, &mut notes)?;
+        let made = match &relay {
+            Some(relay) if !was_opened => Some(relay.secret.clone()),
+            // The way in of an adapter changes only with its secret.
+            None if kind == RelayType::Json && way.is_some() => Some(fresh),
+            _ => None,
+        };
         let relay = relay.map(|relay| self.seal_relay(&relay)).transpose()?;
-        let is_new = relay.is_some() && !was_opened;
         let put = RelayPut { account, kind, relay, way, relay_before, way_revision_before, notes };
-        Ok((put, is_new))
+        Ok((put, made))
     }
 
     /// Returns the relay to store, or None if nothing changes. One that could not be opened gets a
@@ -266,12 +275,13 @@ impl Relays {
     }
 
     /// Returns the inbound key to store, or None if nothing changes. One whose verification cannot
-    /// be opened admits nothing, so it is set up anew, with a new key.
+    /// be opened admits nothing, so it is set up anew, with a new key. A new key of type json comes
+    /// with the `fresh` secret.
     fn new_inbound_key(
         &self,
         slot: RelaySlot,
         old: Option<SealedWay>,
-        change: &RelayChange,
+        (change, fresh): (&RelayChange, &Secret),
         notes: &mut Vec<RelayNote>,
     ) -> Result<Option<SealedWay>, RelayError> {
         let now = self.mint.clock().now();
@@ -280,16 +290,22 @@ impl Relays {
             Some(old) => known(self.open_verification(old))?,
             None => None,
         };
-        let anew = change.verification.is_some() && change.rotate_key;
+        let is_made = slot.kind == RelayType::Json;
+        let anew = (change.verification.is_some() || is_made) && change.rotate_key;
         if !is_new && verified.is_none() && !anew {
-            let what = "verification (null for each value that is not used) and rotateInboundKey: \
-                        true";
+            let what = match is_made {
+                true => "rotateInboundKey: true",
+                false => {
+                    "verification (null for each value that is not used) and rotateInboundKey: true"
+                }
+            };
             return Err(RelayError::Closed { what });
         }
-        let wanted =
-            verification::merged(slot.kind, change.verification.as_ref(), verified.as_ref())?;
-        let changed = verified.as_ref() != Some(&wanted);
         let rotates = change.rotate_key || verified.is_none();
+        let made = (is_made && rotates).then(|| Verification::Json { secret: fresh.clone() });
+        let known = made.as_ref().or(verified.as_ref());
+        let wanted = verification::merged(slot.kind, change.verification.as_ref(), known)?;
+        let changed = verified.as_ref() != Some(&wanted);
         if !is_new && !changed && !rotates {
             return Ok(None);
         }

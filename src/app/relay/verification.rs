@@ -5,9 +5,13 @@ use std::collections::BTreeMap;
 use super::providers::sendgrid::PublicKey;
 use crate::domain::relay::{RelayType, Verification};
 use crate::domain::secret::{MASK, Secret};
+use crate::egress::signature;
 
 /// The fields of `verification` as sent; null removes one.
 pub type SentFields = BTreeMap<String, Option<String>>;
+
+/// The secret that we made, as it is stored. Answers show it once, and nobody sends it.
+const MADE: &str = "secret";
 
 /// Bytes of a field, at most: longer than any key of a provider.
 const LONGEST: usize = 1024;
@@ -34,6 +38,11 @@ pub enum VerificationError {
     HalfALogin,
     #[error("verification: mail over SMTP is verified by its signature")]
     Smtp,
+    #[error(
+        "verification: json uses no field: Gatepost makes the secret, and rotateInboundKey makes \
+         another"
+    )]
+    Made,
 }
 
 fn names(kind: RelayType) -> &'static [&'static str] {
@@ -42,7 +51,7 @@ fn names(kind: RelayType) -> &'static [&'static str] {
         RelayType::Sendgrid => &["publicKey"],
         RelayType::Postmark => &["username", "password"],
         RelayType::Ses => &["topicArn"],
-        RelayType::Smtp => &[],
+        RelayType::Smtp | RelayType::Json => &[],
     }
 }
 
@@ -56,7 +65,10 @@ pub(super) fn merged(
     let empty = SentFields::new();
     let sent = sent.unwrap_or(&empty);
     if let Some(name) = sent.keys().find(|name| !names(kind).contains(&name.as_str())) {
-        return Err(VerificationError::Unknown { kind, name: name.clone() });
+        return Err(match kind {
+            RelayType::Json => VerificationError::Made,
+            _ => VerificationError::Unknown { kind, name: name.clone() },
+        });
     }
     let bad = |text: &String| {
         text.is_empty() || text.len() > LONGEST || text.chars().any(|sign| sign.is_control())
@@ -84,7 +96,7 @@ pub(super) fn merged(
             _ => {}
         },
         RelayType::Smtp => return Err(VerificationError::Smtp),
-        RelayType::Mailgun | RelayType::Ses => {}
+        RelayType::Mailgun | RelayType::Ses | RelayType::Json => {}
     }
     from_fields(kind, merged).ok_or(VerificationError::NoSigningKey)
 }
@@ -102,6 +114,7 @@ pub(super) fn from_fields(
             Verification::Postmark { basic: field("username").zip(secret("password")) }
         }
         RelayType::Ses => Verification::Ses { topic: field("topicArn") },
+        RelayType::Json => Verification::Json { secret: signature::read_secret(&field(MADE)?)? },
         RelayType::Smtp => return None,
     })
 }
@@ -117,6 +130,7 @@ fn field(verification: &Verification, name: &str) -> Option<String> {
             basic.as_ref().map(|(_, password)| as_text(password))
         }
         (Verification::Ses { topic }, "topicArn") => topic.clone(),
+        (Verification::Json { secret }, MADE) => Some(signature::secret_text(secret)),
         _ => None,
     }
 }
@@ -125,11 +139,13 @@ pub(super) fn as_text(secret: &Secret) -> String {
     String::from_utf8_lossy(secret.expose()).into_owned()
 }
 
-/// Returns all fields, with their secrets.
+/// Returns all fields, with their secrets, those that nobody sends included.
 pub(super) fn fields(
     verification: &Verification,
 ) -> impl Iterator<Item = (&'static str, Option<String>)> {
-    names(verification.kind()).iter().map(|name| (*name, field(verification, name)))
+    let made = matches!(verification, Verification::Json { .. }).then_some(MADE);
+    let names = names(verification.kind()).iter().copied().chain(made);
+    names.map(|name| (name, field(verification, name)))
 }
 
 /// Returns the fields for answers: secrets are masked.
@@ -138,7 +154,7 @@ pub fn masked_fields(verification: &Verification) -> Vec<(&'static str, Option<S
         "signingKey" | "password" => (name, value.map(|_| MASK.to_owned())),
         _ => (name, value),
     };
-    fields(verification).map(masked).collect()
+    fields(verification).filter(|(name, _)| *name != MADE).map(masked).collect()
 }
 
 #[cfg(test)]
@@ -170,9 +186,12 @@ mod tests {
     #[test]
     fn each_provider_has_fields_of_its_own() {
         for kind in RelayType::ALL.iter().copied().filter(|kind| kind.has_way_in()) {
-            let foreign = sent_fields(&[("secretKey", Some("x"))]);
-            let error = merged(kind, Some(&foreign), None).unwrap_err().to_string();
-            assert!(error.contains("secretKey"), "{error}");
+            for foreign in ["secretKey", MADE] {
+                let sent = sent_fields(&[(foreign, Some("x"))]);
+                let error = merged(kind, Some(&sent), None).unwrap_err().to_string();
+                let told = if kind == RelayType::Json { "no field" } else { foreign };
+                assert!(error.contains(told), "{error}");
+            }
             for name in names(kind) {
                 for bad in ["", "a\nb", &"x".repeat(LONGEST + 1)] {
                     assert!(merged(kind, Some(&sent_fields(&[(name, Some(bad))])), None).is_err());
@@ -188,6 +207,13 @@ mod tests {
         let masked_login =
             [("username", Some("u".to_owned())), ("password", Some(MASK.to_owned()))];
         assert_eq!(masked_fields(&set), masked_login);
+        let made = Verification::Json { secret: Secret::new([7; 32]) };
+        assert_eq!(masked_fields(&made), [], "it is shown once, when it is made");
+        let kept: BTreeMap<_, _> = fields(&made).collect();
+        let read = from_fields(RelayType::Json, |name| kept.get(name).cloned().flatten());
+        assert_eq!(read, Some(made.clone()));
+        assert_eq!(merged(RelayType::Json, None, Some(&made)), Ok(made));
+        assert!(merged(RelayType::Json, None, None).is_err());
         let neither = sent_fields(&[("username", None), ("password", None)]);
         let open = merged(RelayType::Postmark, Some(&neither), Some(&set)).unwrap();
         assert_eq!(open, Verification::Postmark { basic: None });

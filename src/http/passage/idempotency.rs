@@ -125,8 +125,9 @@ async fn stored_response(
         }
         RequestState::Unanswered => Err(StoreError::Repeated.into()),
         RequestState::Different => {
-            let detail = "this Idempotency-Key was used for another request (another target, \
-                          query or body): send a new key with a new request";
+            let detail = "this Idempotency-Key (webhook-id at /inbound) was used for another \
+                          request (another target, query or body): send a new one with a new \
+                          request";
             Err(Problem::new(Code::Conflict, detail))
         }
     }

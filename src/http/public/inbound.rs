@@ -1,4 +1,5 @@
-//! `POST /inbound/{type}/{inboundKey}`: mail providers post received mail here (contract §6).
+//! `POST /inbound/{type}/{inboundKey}`: mail providers post received mail here, and adapters their
+//! records (`adapter`) (contract §6).
 //!
 //! No token, and none of `/api/v2`'s rules for bodies apply. The key in the path identifies the way
 //! in, and `app::relay::providers` knows each provider's format and the responses that it expects.
@@ -25,7 +26,6 @@ use tokio::time::{Instant, timeout};
 
 use crate::app::access::need::Effect;
 use crate::app::relay::inbound::{InboundError, PostOutcome};
-use crate::domain::account::Account;
 use crate::domain::causes::with_causes;
 use crate::domain::id::IntakeId;
 use crate::domain::key::KeyHash;
@@ -36,6 +36,7 @@ use crate::http::limits::inbound_places::InboundPlace;
 use crate::http::limits::rates::Rated;
 use crate::http::limits::turns::to_the_end;
 use crate::http::passage::observe::Trace;
+use crate::http::public::adapter::{self, PostedRecord};
 use crate::http::remote::Peer;
 use crate::http::request::octets::{BodyBounds, BodyError, read_whole};
 use crate::http::state::Http;
@@ -57,16 +58,22 @@ pub(in crate::http) async fn post(
     let from = http.proxies.client(peer, &parts.headers);
     trace.set_client(from);
     let path = path.ok();
-    let segments = path.iter().flatten().map(|(_, value)| value.to_owned());
-    let way = find_way_in(&http, &segments.collect::<Vec<_>>(), from).await?;
+    let segments: Vec<_> = path.iter().flatten().map(|(_, value)| value.to_owned()).collect();
+    let way = find_way_in(&http, &segments, from).await?;
     trace.set_caller(way.account.id);
     let kind = way.verification.kind();
     // A slow sender holds only a place for bodies, never one that received requests wait for.
     let coming = http.places.body(&way.account)?;
-    let (body, large) = collect(&http, &parts.headers, body, &way.account).await?;
+    let (body, large) = collect(&http, &parts.headers, body, &way).await?;
     let place = http.places.any(&way.account)?;
     drop(coming);
     let request = Forwarded { method: parts.method.to_string(), headers: fields(&parts), body };
+    if kind == RelayType::Json {
+        let key = segments.into_iter().next_back().unwrap_or_default();
+        let record = PostedRecord { way, key, from, request };
+        let work = async move { adapter::take(http, record, &trace).await };
+        return to_the_end((place, large), work).await?;
+    }
     let inbound = http.use_cases.inbound.clone();
     let work = async move { inbound.take(way, from, request).await };
     let taken = to_the_end((place, large), work).await?;
@@ -83,7 +90,7 @@ async fn find_way_in(http: &Http, segments: &[String], from: IpAddr) -> Result<W
     let hash = digest(&SHA256, key.as_bytes());
     let hash = KeyHash(<[u8; 32]>::try_from(hash.as_ref()).map_err(Problem::internal)?);
     let admitted = http.limits.admit(Some(hash), from, Effect::Write, Instant::now());
-    let admitted = admitted.map_err(|refused| retryable(*refused.problem))?;
+    let admitted = admitted.map_err(|refused| refused.problem.retryable())?;
     let found = match kind {
         Some(kind) => http.use_cases.inbound.way(kind, key).await,
         None => Ok(None),
@@ -92,7 +99,7 @@ async fn find_way_in(http: &Http, segments: &[String], from: IpAddr) -> Result<W
         Ok(Some(way)) => {
             http.limits
                 .count(admitted, Rated::Way(hash), Instant::now())
-                .map_err(|refused| retryable(*refused.problem))?;
+                .map_err(|refused| refused.problem.retryable())?;
             Ok(way)
         }
         Ok(None) => {
@@ -106,11 +113,6 @@ async fn find_way_in(http: &Http, segments: &[String], from: IpAddr) -> Result<W
     }
 }
 
-/// Turns a problem into a 503: after a 4xx some providers drop the message.
-fn retryable(problem: Problem) -> Problem {
-    Problem { code: Code::Unavailable, ..problem }
-}
-
 fn fields(parts: &Parts) -> Vec<(String, Vec<u8>)> {
     let headers = parts.headers.iter();
     headers.map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec())).collect()
@@ -122,7 +124,7 @@ async fn collect(
     http: &Http,
     headers: &HeaderMap,
     body: Body,
-    account: &Account,
+    way: &WayIn,
 ) -> Result<(Bytes, Option<InboundPlace>), Problem> {
     // A compressed body could unfold to any size.
     let plain = headers.get(CONTENT_ENCODING).is_none_or(|value| {
@@ -133,10 +135,14 @@ async fn collect(
         let detail = "send the body without Content-Encoding";
         return Err(Problem::new(Code::UnsupportedMediaType, detail));
     }
-    let (limits, most) = (&http.rules.limits, http.use_cases.inbound.max_request_bytes());
+    let limits = &http.rules.limits;
+    let most = match way.verification.kind() {
+        RelayType::Json => limits.max_body_bytes,
+        _ => http.use_cases.inbound.max_request_bytes(),
+    };
     let bounds = BodyBounds { most, limits, expects: headers.contains_key(EXPECT) };
-    let reading = read_whole(body, bounds, || http.places.large(account));
-    let late = || retryable(Problem::invalid("the body did not come in time: send it again"));
+    let reading = read_whole(body, bounds, || http.places.large(&way.account));
+    let late = || Problem::invalid("the body did not come in time: send it again").retryable();
     let read = timeout(limits.body(), reading).await.map_err(|_| late())?;
     let (octets, place) = read.map_err(|error| match error {
         BodyError::TooLarge => {
@@ -144,7 +150,9 @@ async fn collect(
                 format!("the body has more than {most} bytes, the limit for requests of providers");
             Problem::new(Code::PayloadTooLarge, detail)
         }
-        BodyError::CutShort => retryable(Problem::invalid("the body was cut short: send it again")),
+        BodyError::CutShort => {
+            Problem::invalid("the body was cut short: send it again").retryable()
+        }
         BodyError::NoPlace(problem) => problem,
     })?;
     Ok((octets.into(), place))
@@ -169,13 +177,7 @@ fn answer(kind: RelayType, taken: Result<PostOutcome, InboundError>) -> Result<R
         Ok(PostOutcome::Deferred { words, records }) => {
             Err(Problem::new(Code::Unavailable, with_record(words, &records)))
         }
-        Err(InboundError::Forged(error)) => {
-            Err(Problem::new(Code::Unauthorized, error.to_string()))
-        }
-        Err(InboundError::Broken(error)) => Err(Problem::invalid(error)),
-        Err(error @ (InboundError::Unavailable(_) | InboundError::Relays(_))) => {
-            Err(Problem::unavailable(with_causes(&error)))
-        }
+        Err(error) => Err(error.into()),
     }
 }
 

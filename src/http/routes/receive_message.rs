@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use url::Url;
 
+use crate::app::intake::reception::Submission;
+use crate::app::relay::inbound;
 use crate::domain::account::Account;
 use crate::domain::agent_outcome::HIGHEST_RATING;
 use crate::domain::contact::{Handle, HandleError, dialled, line_or_number, plain_line};
@@ -35,7 +37,7 @@ const TARGETS: &[&str] = &["targetAgent", "targetAccountId"];
     { "targetAgent": "support", "sourceAddress": "+15551231234", "message": "Hello" }
 ]))]
 pub struct Receive {
-    /// The channel; without it, the channel follows from `sourceAddress`.
+    /// The channel. Without it, a telephone number is sms, and everything else chat.
     #[schemars(extend("enum" = ["sms", "chat", "call"], "x-expected" = CHANNELS))]
     source: Option<Word<Source>>,
     /// The Agent, by id or username.
@@ -68,6 +70,7 @@ pub struct Receive {
     #[schemars(extend("maxItems" = "received.max_dialog_turns"), example = &[(); 0])]
     chat_dialog: Option<Vec<DialogueTurn>>,
     /// The length in seconds.
+    #[schemars(extend("maximum" = "received.max_duration_seconds"))]
     duration: Option<u64>,
     /// Whether nobody took the call.
     missed_call: Option<bool>,
@@ -163,7 +166,9 @@ pub async fn receive(call: Call, request: Receive) -> Result<Stored, Problem> {
     let inbox = request.target_inbox.map_or(Inbox::Priority, |Word(inbox)| inbox);
     let (target, received) = request.received(&call.http).await?;
     let agent = agent(&call, target).await?;
-    let stored = call.reception().receive(&agent, received, inbox, raw).await?;
+    let posted = call.caller.way_in.map(inbound::signed_by);
+    let submission = Submission { received, inbox, raw, posted };
+    let stored = call.reception().receive(&agent, submission).await?;
     Ok(Stored { message_uuid: Id(stored.0.0), room_id: RoomId(stored.1) })
 }
 
@@ -182,8 +187,7 @@ impl Receive {
     async fn received(self, http: &Http) -> Result<(Target, Received), Problem> {
         let (rules, flags) = (&http.rules.received, self.flags());
         let source = self.source.map(|Word(source)| source);
-        let handle = Handle::elsewhere(source, &self.source_address);
-        let handle = handle.map_err(misspelt("sourceAddress"))?;
+        let handle = handle(source, &self.source_address)?;
         let source = handle.source();
         self.fits(source)?;
         for (name, text) in [("message", Some(&self.message)), ("summary", self.summary.as_ref())] {
@@ -287,6 +291,17 @@ impl File {
         let kind = kind.map_err(misspelt(&format!("attachments/{place}/type")))?;
         Ok(Linked { kind, url: https(&format!("attachments/{place}/url"), &self.url)? })
     }
+}
+
+/// Returns the sender's handle. Digits may be an id of a chat: its source says so.
+fn handle(source: Option<Source>, text: &str) -> Result<Handle, Problem> {
+    const NAME: &str = "sourceAddress";
+    Handle::elsewhere(source, text).map_err(|error| match (source, error) {
+        (None, HandleError::NoCountryCode) => {
+            wrong(NAME, format!("{error}; if it is an id of a chat, send source chat"))
+        }
+        (_, error) => misspelt(NAME)(error),
+    })
 }
 
 fn dialog(turns: Vec<DialogueTurn>) -> Value {

@@ -172,7 +172,9 @@ pub async fn show(call: Call, request: Show) -> Result<RelayAnswer, Problem> {
 /// Fields that are not sent stay. The application decides first on each message: a success status
 /// lets the message be processed, 406 refuses it, and any other defers it. Of the relays of an
 /// Agent and of the accounts above it, the nearest counts. All types but smtp have a way in: the
-/// provider posts to inboundUrl, /inbound/{type}/{inboundKey} with its own key, without a token.
+/// provider posts to inboundUrl, /inbound/{type}/{inboundKey} with its own key, without a token. Type
+/// json has a way in alone: your own adapter posts there what receiveMessage takes, signed by
+/// Standard Webhooks with `secret`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(example = json!({
@@ -196,7 +198,7 @@ pub struct Set {
     /// The statuses with which it accepts a message; none means 200 to 299.
     #[schemars(example = &[200, 202])]
     success_status_codes: Option<Vec<SuccessCode>>,
-    /// Whether to make a new inbound key; the previous one stops working.
+    /// Whether to make a new inbound key, for json with a new secret; the previous one stops working.
     rotate_inbound_key: Option<bool>,
     verification: Option<Verification>,
 }
@@ -204,15 +206,16 @@ pub struct Set {
 impl HasBeenSet {
     fn own_message(&self) -> &'static str {
         match (&self.secret, &self.config.config.url) {
-            (Some(_), _) => Self::MESSAGE,
+            (Some(_), Some(_)) => Self::MESSAGE,
+            (Some(_), None) => "inbound key set; its secret is shown only once",
             (None, None) => "inbound key set",
             (None, Some(_)) => "relay set",
         }
     }
 }
 
-/// Sets a relay, or changes the way in of its provider. Only the answer that creates a relay shows
-/// its secret.
+/// Sets a relay, or changes the way in of its provider. Only the answer that makes a secret shows
+/// it.
 pub async fn set(call: Call, request: Set) -> Result<HasBeenSet, Problem> {
     let url = match &request.url {
         Some(text) => Some(call.http.urls.destination(text).await),
@@ -231,8 +234,7 @@ pub async fn set(call: Call, request: Set) -> Result<HasBeenSet, Problem> {
     let Word(kind) = request.r#type;
     let set = call.relays().set(call.account().id, kind, &change).await?;
     let config = whole(&call, kind).await?;
-    let made = set.relay.filter(|_| set.is_new);
-    Ok(HasBeenSet { config, secret: made.map(|relay| signature::secret_text(&relay.secret)) })
+    Ok(HasBeenSet { config, secret: set.made.as_ref().map(signature::secret_text) })
 }
 
 /// Removes the relay of this type
@@ -277,7 +279,8 @@ successes! {
     InboundKeyRemoved = OK "inbound key ended; its URL answers 404 from now on";
     HasBeenSet {
         config: WholeConfig,
-        /// The secret that signs its requests; shown only in the answer that creates it.
+        /// The secret that signs its requests, for json those of your adapter; shown only in the
+        /// answer that creates it.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schemars(with = "String", example = &"whsec_…")]
         secret: Option<String>,
@@ -316,7 +319,7 @@ fn millis(duration: Duration) -> u64 {
 /// Shows no secret except the inbound key, which the account gives to its provider. Headers show
 /// their names, and that they have values.
 fn shape(configured: &RelaySettings) -> Config {
-    let RelaySettings { kind, relay, inbound_key, is_new: _ } = configured;
+    let RelaySettings { kind, relay, inbound_key, made: _ } = configured;
     let relay = relay.as_ref();
     let headers =
         |relay: &Relay| relay.headers.iter().map(|one| CustomHeader::masked(&one.name)).collect();

@@ -1,6 +1,7 @@
 //! Posts of providers, over real HTTP: mail that verifies, every obstacle, and the status that each
 //! provider understands.
 
+mod adapter;
 mod answers;
 mod hostile;
 mod relayed;

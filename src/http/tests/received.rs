@@ -217,10 +217,15 @@ async fn a_number_is_an_e164_number_or_refused_with_what_to_send() {
     for (address, source) in
         [("5551231234", "sms"), ("(555) 123-1234", "call"), ("0049 89 123456", "call")]
     {
-        let body = with(&with(&text(), "sourceAddress", json!(address)), "source", json!(source));
-        let refused = post(&house, "agent1", &body).await;
-        refused.problem(400, "invalid_request", "send it in E.164, such as +15551231234");
+        let body = with(&text(), "sourceAddress", json!(address));
+        for body in [with(&body, "source", json!(source)), body] {
+            let refused = post(&house, "agent1", &body).await;
+            refused.problem(400, "invalid_request", "send it in E.164, such as +15551231234");
+        }
     }
+    let body = with(&text(), "sourceAddress", json!("100200300400"));
+    let refused = post(&house, "agent1", &body).await;
+    refused.problem(400, "invalid_request", "if it is an id of a chat, send source chat");
     let body = with(&with(&text(), "sourceAddress", json!("+1555x")), "source", json!("sms"));
     let refused = post(&house, "agent1", &body).await;
     refused.problem(400, "invalid_request", "is not an E.164 telephone number");
@@ -299,6 +304,7 @@ async fn what_is_not_in_order_is_refused_and_leaves_nothing() {
         ),
         ("diversion", json!("+15550001111"), "for calls"),
         ("duration", json!(-9), "duration"),
+        ("duration", json!(604_801), "duration must be a whole number from 0 to 604800"),
         ("aiLeadRating", json!(101), "aiLeadRating"),
         ("isLive", json!("yes"), "isLive"),
         ("toNumber", json!("5551234567"), "toNumber is a telephone number without +"),

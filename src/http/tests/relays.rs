@@ -14,6 +14,7 @@ use crate::rules::Rules;
 const SMTP: &str = "/webhookRelay/smtp";
 const SES: &str = "/webhookRelay/ses";
 const MAILGUN: &str = "/webhookRelay/mailgun";
+const JSON: &str = "/webhookRelay/json";
 
 async fn set(house: &House, path: &str, body: Value) -> Value {
     house.call("org1", "POST", path, Some(&body)).await.success(200)
@@ -38,7 +39,7 @@ async fn a_relay_is_set_changed_and_deleted() {
     let house = House::new().await;
     let types = house.get("org1", "/webhookRelay/types").await.success(200);
     let names: Vec<_> = types["types"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
-    assert_eq!(names, ["mailgun", "sendgrid", "postmark", "ses", "smtp"]);
+    assert_eq!(names, ["mailgun", "sendgrid", "postmark", "ses", "smtp", "json"]);
     assert_eq!(house.get("org1", "/webhookRelay").await.success(200)["configs"], json!([]));
     house.get("org1", SMTP).await.problem(404, "not_found", "no such relay");
     house.get("org1", "/webhookRelay/twilioSMS").await.problem(404, "not_found", "relay type");
@@ -249,6 +250,56 @@ async fn what_is_sent_twice_is_done_once_and_a_restricted_member_has_only_its_ag
     assert_eq!(keys[0], keys[1]);
 }
 
+/// The way in of an adapter comes with a secret, which is shown once, as that of a relay is.
+#[tokio::test]
+async fn the_secret_of_an_adapter_is_shown_when_its_key_is_made_and_never_again() {
+    let house = House::new().await;
+    let refuse = async |body: Value, words: &str| refused(&house, JSON, body, words).await;
+    let rotate = || json!({ "rotateInboundKey": true });
+    let with = |name: &str, value: Value| {
+        let mut body = rotate();
+        body[name] = value;
+        body
+    };
+    for body in [
+        json!({ "url": "https://app.example/" }),
+        with("url", json!("https://app.example/")),
+        with("timeout", json!(500)),
+        with("headers", json!([])),
+        with("successStatusCodes", json!([200])),
+        json!({ "rotateInboundKey": false }),
+    ] {
+        refuse(body, "ask no application").await;
+    }
+    for (name, words) in [("secret", "is not known here"), ("signingKey", "json uses no field")] {
+        refuse(with("verification", json!({ name: "whsec_eA==" })), words).await;
+    }
+    let made = set(&house, JSON, rotate()).await;
+    assert_eq!(made["message"], "inbound key set; its secret is shown only once");
+    let (first, secret) = (key(&made["config"], "json"), made["secret"].clone());
+    standardwebhooks::Webhook::new(secret.as_str().unwrap()).unwrap();
+    assert_eq!(
+        (&made["config"]["url"], &made["config"]["verification"]),
+        (&Value::Null, &json!({}))
+    );
+    // Nothing changes: it can be sent back as it was shown.
+    let same = set(&house, JSON, json!({ "verification": {} })).await;
+    assert_eq!((same.get("secret"), key(&same["config"], "json")), (None, first.clone()));
+    for path in [JSON, "/webhookRelay", "/audit"] {
+        let shown = house.get("org1", path).await;
+        assert!(!shown.text().contains("whsec_") && shown.status == 200, "{path}");
+    }
+    let again = set(&house, JSON, rotate()).await;
+    assert_ne!((key(&again["config"], "json"), &again["secret"]), (first, &secret));
+    house.call("org1", "DELETE", JSON, None).await.problem(404, "not_found", "no such relay");
+    let path = format!("{JSON}/inboundKey");
+    house.call("agent1", "DELETE", &path, None).await.problem(404, "not_found", "inbound key");
+    house.call("org1", "DELETE", &path, None).await.success(200);
+    house.get("org1", JSON).await.problem(404, "not_found", "no such relay");
+    let audit = house.get("org1", "/audit?action=inbound.rotated").await.success(200);
+    assert_eq!(audit["audit"].as_array().unwrap().len(), 1, "{audit}");
+}
+
 /// Proves that, as after a restore with another vault key, sealed settings are shown without their
 /// secrets, can be set once more, and can be deleted. Other changes are refused: they may have
 /// reached the one gateway that lacks the key.
@@ -289,6 +340,15 @@ async fn what_another_key_sealed_can_be_set_once_more() {
     let topic = [("topicArn".to_owned(), Some("arn:aws:sns:eu-west-1:1:mail".to_owned()))];
     let pinned = RelayChange { verification: Some(topic.into()), ..RelayChange::default() };
     theirs.set(org, RelayType::Ses, &pinned).await.unwrap();
+    // That of an adapter has nothing to be shown, and takes a new secret with its new key.
+    let agent = house.id("agent1");
+    let rotate = RelayChange { rotate_key: true, ..RelayChange::default() };
+    theirs.set(agent, RelayType::Json, &rotate).await.unwrap();
+    let (same, anew) = (json!({ "verification": {} }), json!({ "rotateInboundKey": true }));
+    let reply = house.call("agent1", "POST", JSON, Some(&same)).await;
+    reply.problem(409, "conflict", "send rotateInboundKey: true");
+    let made = house.call("agent1", "POST", JSON, Some(&anew)).await.success(200);
+    assert!(made["secret"].is_string());
     let (relay, way) = (
         house.store.relay(org, RelayType::Mailgun).await.unwrap().unwrap(),
         house.store.inbound_way(org, RelayType::Mailgun).await.unwrap().unwrap(),

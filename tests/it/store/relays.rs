@@ -22,6 +22,7 @@ on_both! {
     nothing_is_committed_by_the_word_of_another_relay,
     a_deleted_account_leaves_none,
     of_what_is_sealed_there_are_samples,
+    ways_in_outlive_the_migration_that_made_room_for_adapters,
 }
 
 fn relay(account: &Account, kind: RelayType, revision: i64) -> SealedRelay {
@@ -204,6 +205,24 @@ async fn a_way_in_is_found_by_its_newest_key_and_outlives_its_relay(kind: Kind) 
     assert!(store.remove_relay(agent.id, postmark, by(at(0))).await.unwrap());
     assert_eq!(store.inbound_way(agent.id, postmark).await.unwrap(), Some(second.clone()));
     assert_eq!(store.inbound_ways(agent.id).await.unwrap(), [second]);
+}
+
+async fn ways_in_outlive_the_migration_that_made_room_for_adapters(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    assert!(open(&scene, &scene.agent, by(at(0))).await);
+    let before = scene.store.inbound_ways(scene.agent.id).await.unwrap();
+    scene.execute("DELETE FROM _sqlx_migrations WHERE version = 18").await;
+    let store = scene.open().await;
+    assert_eq!(store.inbound_ways(scene.agent.id).await.unwrap(), before);
+    let adapter = SealedWay { kind: RelayType::Json, ..way(&scene.agent, 2) };
+    let new = RelayPut {
+        kind: RelayType::Json,
+        way: Some(adapter.clone()),
+        ..put(&scene.agent, None, None)
+    };
+    assert!(store.put_relay(&new, by(at(0))).await.unwrap());
+    let found = store.inbound_way_by_key(RelayType::Json, KeyHash([2; 32])).await.unwrap();
+    assert_eq!(found, Some(adapter));
 }
 
 async fn a_way_in_that_is_removed_stays_closed_to_changes_of_what_it_was(kind: Kind) {

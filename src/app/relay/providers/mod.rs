@@ -9,6 +9,7 @@
 mod certificate;
 mod form;
 mod hops;
+pub mod json;
 pub mod mailgun;
 pub mod postmark;
 mod refusal;
@@ -106,6 +107,8 @@ pub struct Ages {
     pub covering: Duration,
     /// For a signature that does not.
     pub bare: Duration,
+    /// For a signature of an account's own adapter.
+    pub signed: Duration,
     /// How far a provider's clock may be ahead of ours.
     pub ahead: Duration,
 }

@@ -1,6 +1,7 @@
 //! Errors about requests of providers. Each tells the account's owner what to correct.
 
 use super::CertificateError;
+use super::json::LONGEST_ID;
 use crate::app::relay::sns_certificates::FetchError;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -41,6 +42,16 @@ pub enum Forged {
          URL at Postmark, https://USER:PASSWORD@…"
     )]
     Postmark,
+    #[error(
+        "the request is not signed: send webhook-id (1 to {LONGEST_ID} visible ASCII characters), \
+         webhook-timestamp (Unix seconds) and webhook-signature, each once (Standard Webhooks)"
+    )]
+    Unsigned,
+    #[error(
+        "no v1 signature in webhook-signature matches: sign webhook-id, webhook-timestamp and the \
+         body, octet by octet, with the whsec_… secret of this inboundUrl"
+    )]
+    Json,
     #[error("the message is from another topic than the one that is set here")]
     Topic,
     #[error("the signature is not from Amazon SNS")]

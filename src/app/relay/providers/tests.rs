@@ -27,6 +27,7 @@ const TO: &str = "support@agents.example";
 const AGES: Ages = Ages {
     covering: Duration::from_secs(345_600),
     bare: Duration::from_secs(43_200),
+    signed: Duration::from_secs(300),
     ahead: Duration::from_secs(300),
 };
 
