@@ -81,8 +81,12 @@ impl From<Denied> for Problem {
             | Denied::NotAdministrator
             | Denied::Restricted
             | Denied::OwnFeatures
+            | Denied::NotWorker
             | Denied::Outlives(_) => Self::new(Code::Forbidden, error.to_string()),
-            Denied::NoFeature(_) | Denied::NotHeld(_) | Denied::NoApi => {
+            Denied::NoFeature(_)
+            | Denied::NotHeld(_)
+            | Denied::NoApi
+            | Denied::ReleasesNothing => {
                 Self::new(Code::FeatureRequired, error.to_string())
             }
             Denied::WrongTarget(_) => Self::invalid(error.to_string()),
@@ -192,10 +196,9 @@ impl From<ComputerError> for Problem {
         let code = match error {
             E::Store(error) => return error.into(),
             E::Configuration(faults) => return Self::mistaken(faults),
-            E::Name | E::Patch(_) | E::Reason | E::NoPlace => Code::InvalidRequest,
-            E::NoComputer | E::NotProvisioned | E::NoRoom | E::NoSession | E::NothingCame => {
-                Code::NotFound
-            }
+            E::Name | E::Named | E::Patch(_) | E::Reason | E::NoPlace => Code::InvalidRequest,
+            E::NoComputer | E::NotProvisioned | E::NoSecret(_) | E::NoApp(_) | E::NoRoom
+            | E::NoSession | E::NothingCame => Code::NotFound,
             // A vault without its key is a state of this server that conflicts with the request.
             E::Exists | E::Stale { .. } | E::Busy | E::Vault(_) => Code::Conflict,
         };
