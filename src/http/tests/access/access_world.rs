@@ -56,7 +56,7 @@ pub(super) struct AccessWorld {
     pub(super) tree: Tree,
     /// Goods by the account's place in the tree.
     pub(super) goods: Vec<Goods>,
-    /// A key of each account, then one of each member.
+    /// A key of each account, then one of each member, then one of each Agent's worker.
     pub(super) keys: Vec<Key>,
     /// The Agent that samples are about.
     pub(super) about: usize,
@@ -116,8 +116,17 @@ impl AccessWorld {
                 owner: Owner::Node(node),
                 token: key.token,
                 good: true,
+                worker: false,
             });
             accounts.push(account);
+        }
+        let mut workers = Vec::new();
+        for (node, account) in accounts.iter().enumerate() {
+            if account.kind == AccountType::Agent {
+                let token = house.employ(account, &mark(node)).await;
+                let (what, owner) = (format!("w{node:03}"), Owner::Node(node));
+                workers.push(Key { what, owner, token, good: true, worker: true });
+            }
         }
         let about = (0..goods.len()).find(|node| tree.nodes[*node].kind == 'A').unwrap();
         let all = whole(&mut database).await;
@@ -126,6 +135,7 @@ impl AccessWorld {
             let key = town.invite(person).await;
             town.keys.push(key);
         }
+        town.keys.extend(workers);
         town.settle().await;
         town
     }
@@ -146,7 +156,8 @@ impl AccessWorld {
         let owner = KeyOwner::Member(member.id);
         let key = tenancy.issue_key(owner, &badge(person), None).await.unwrap();
         self.tree.people[person].id = member.id.get();
-        Key { what: badge(person), owner: Owner::Person(person), token: key.token, good: true }
+        let (what, owner) = (badge(person), Owner::Person(person));
+        Key { what, owner, token: key.token, good: true, worker: false }
     }
 
     /// Notes the ids of contacts; deactivates, deletes and removes whatever the tree marks so.
@@ -468,6 +479,20 @@ impl AccessWorld {
         let sender = Address::parse(&format!("{mark}@good.example")).unwrap();
         let mail = self.house.deliver(&agent, (sender, address), &raw_of(&mark), 0).await;
         self.goods[self.about].mail = Some(mail);
+    }
+
+    /// Provisions this Agent's computer, if an earlier request ended it, and makes the worker's key
+    /// that of the new worker.
+    pub(super) async fn employ_again(&mut self, node: usize) {
+        let agent = self.house.store.account(self.account(node)).await.unwrap().unwrap();
+        let (computer, _) = self.house.http.use_cases.computers.provision(&agent).await.unwrap();
+        let job = computer.job.unwrap().id;
+        sqlx::query("UPDATE keys SET worker_job = $1 WHERE account_id = $2 AND worker_job <> $1")
+            .bind(job.as_bytes().as_slice())
+            .bind(agent.id.get())
+            .execute(&mut self.database)
+            .await
+            .unwrap();
     }
 
     /// Keeps another version for the samples.

@@ -9,6 +9,9 @@ use crate::http::tests::access::tree::{Expected, Key, Named, Reach, Rule};
 
 /// Its body names an Agent beside the target.
 const RECEIVE: &str = "POST /agent/receiveMessage";
+/// Only the Agent's worker may.
+pub(super) const RELEASE: &str =
+    "POST /computer/accounts/{targetAccountId}/secrets/release";
 /// Its body names a session of an Agent at or below the target.
 const RESET: &str = "POST /computer/sessions/reset";
 
@@ -182,6 +185,8 @@ fn due(town: &AccessWorld, operation: &str, reach: &Reach, node: usize) -> Optio
         | "GET /tokens"
         | "GET /integration/{slug}/{version}"
         | "GET /domains" => own,
+        // The mark is a secret of the app.
+        RELEASE => own,
         "GET /apps" | "GET /apps/{appId}/{appVersion}" => own.filter(|_| kind == 'A'),
         // A page holds only the last entries.
         "GET /audit" => own.filter(|_| kind == 'A'),
@@ -215,6 +220,9 @@ impl AccessWorld {
         if let (Some(field), Expected::Allowed(reach)) = (deletes, &asked.expected) {
             let made = self.make_below(reach.target, asked.operation).await;
             sample = sample.holding(field, json!(made));
+        }
+        if let (RELEASE, Expected::Allowed(reach)) = (asked.operation, &asked.expected) {
+            self.employ_again(reach.target).await;
         }
         if let (RECEIVE, Expected::Allowed(reach)) = (asked.operation, &asked.expected)
             && let Some(agent) = self.addressee(reach)
