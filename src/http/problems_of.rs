@@ -83,10 +83,7 @@ impl From<Denied> for Problem {
             | Denied::OwnFeatures
             | Denied::NotWorker
             | Denied::Outlives(_) => Self::new(Code::Forbidden, error.to_string()),
-            Denied::NoFeature(_)
-            | Denied::NotHeld(_)
-            | Denied::NoApi
-            | Denied::ReleasesNothing => {
+            Denied::NoFeature(_) | Denied::NotHeld(_) | Denied::NoApi | Denied::ReleasesNothing => {
                 Self::new(Code::FeatureRequired, error.to_string())
             }
             Denied::WrongTarget(_) => Self::invalid(error.to_string()),

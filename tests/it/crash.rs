@@ -67,12 +67,8 @@ async fn a_message_that_was_lost_is_noticed() {
     let path = format!("/api/v2/message/{}?token={key}", uuid.as_str().unwrap());
     let lost = reqwest::Client::new().delete(format!("http://{}{path}", server.http));
     assert_eq!(lost.timeout(PATIENCE).send().await.unwrap().status(), 200);
-    let noticed = AssertUnwindSafe(assert_nothing_lost(
-        server.http,
-        &site.key,
-        &site.receiver,
-        &in_doubt,
-    ));
+    let noticed =
+        AssertUnwindSafe(assert_nothing_lost(server.http, &site.key, &site.receiver, &in_doubt));
     let noticed = noticed.catch_unwind().await.unwrap_err();
     let said = noticed.downcast_ref::<String>().unwrap();
     assert!(said.contains("was acknowledged"), "{said}");

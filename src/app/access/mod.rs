@@ -80,9 +80,7 @@ pub enum Denied {
          with gatepost key create --worker, again each time that the computer is provisioned"
     )]
     NotWorker,
-    #[error(
-        "this server releases no secrets: ask the operator to run it with --release-secrets"
-    )]
+    #[error("this server releases no secrets: ask the operator to run it with --release-secrets")]
     ReleasesNothing,
     #[error(
         "an account cannot assign features to itself: ask an account above it, such as its partner \

@@ -209,7 +209,8 @@ impl Mailbox {
             return Ok(Some(RoomEntry { message: Arc::new(message), reply: None }));
         }
         let found = self.store.reply(scope, ReplyId(id)).await?;
-        Ok(found.map(|(message, reply)| RoomEntry { message: Arc::new(message), reply: Some(reply) }))
+        Ok(found
+            .map(|(message, reply)| RoomEntry { message: Arc::new(message), reply: Some(reply) }))
     }
 
     /// Returns the place of a message or of a reply in lists.

@@ -159,7 +159,8 @@ async fn no_request_makes_a_workers_key() {
         let body = json!({ "description": "x", "targetAccountId": agent.get() });
         let made = house.post(caller, "/tokens", body).await.success(201);
         assert_eq!(made["token"]["type"], "admin");
-        let target = format!("/api/v2{}?token={}", path(agent), made["token"]["token"].as_str().unwrap());
+        let target =
+            format!("/api/v2{}?token={}", path(agent), made["token"]["token"].as_str().unwrap());
         let body = wanted().to_string();
         let reply = house.send("POST", &target, Some(("application/json", &body))).await;
         reply.problem(403, "forbidden", ONLY_THE_WORKER);
@@ -168,7 +169,8 @@ async fn no_request_makes_a_workers_key() {
     let body = json!({ "description": "x" });
     house.post("worker", "/tokens", body).await.problem(403, "forbidden", "the worker who has");
     let listed = house.get("agent1", "/tokens").await.success(200);
-    let types: Vec<_> = listed["tokens"].as_array().unwrap().iter().map(|key| &key["type"]).collect();
+    let types: Vec<_> =
+        listed["tokens"].as_array().unwrap().iter().map(|key| &key["type"]).collect();
     assert_eq!(types.iter().filter(|kind| **kind == "worker").count(), 1, "{types:?}");
 }
 
@@ -262,8 +264,7 @@ async fn no_page_and_no_tool_is_given_a_secret() {
     for credential in [Credential::Session(secret), Credential::Key(token)] {
         let caller = access.authenticate(&credential).await.unwrap();
         let from = Ipv4Addr::LOCALHOST.into();
-        let inside =
-            InProcess::new(Arc::clone(http), caller, credential, from, &Trace::default());
+        let inside = InProcess::new(Arc::clone(http), caller, credential, from, &Trace::default());
         let status = inside.perform(Asked::of("getComputer").at(agent)).await.unwrap().status();
         assert_eq!(status, 200, "other operations are asked");
         let refused = inside.perform(Asked::of(release.id).at(agent).sends(wanted())).await;

@@ -10,8 +10,8 @@ use gatepost::domain::id::{DestinationId, MessageId};
 use gatepost::domain::key::{Key, KeyHash};
 use gatepost::domain::secret::Secret;
 use gatepost::store::{
-    AccountDeletion, DestinationChange, ForgottenSecrets, KeyInsertion, Release, ReleaseNote, Rotated,
-    Rotation,
+    AccountDeletion, DestinationChange, ForgottenSecrets, KeyInsertion, Release, ReleaseNote,
+    Rotated, Rotation,
 };
 use uuid::Uuid;
 

@@ -71,4 +71,3 @@ fn count_attachments(record: &mut MessageRecord<'_>) {
     record.attachment_count.get_or_insert(record.attachments.len());
     record.attachments.clear();
 }
-

@@ -61,7 +61,7 @@ pub(super) struct AccessWorld {
     /// The Agent that samples are about.
     pub(super) about: usize,
     line: Line,
-    database: SqliteConnection,
+    pub(super) database: SqliteConnection,
     /// Reads every row of every table.
     all: String,
 }
@@ -479,20 +479,6 @@ impl AccessWorld {
         let sender = Address::parse(&format!("{mark}@good.example")).unwrap();
         let mail = self.house.deliver(&agent, (sender, address), &raw_of(&mark), 0).await;
         self.goods[self.about].mail = Some(mail);
-    }
-
-    /// Provisions this Agent's computer, if an earlier request ended it, and makes the worker's key
-    /// that of the new worker.
-    pub(super) async fn employ_again(&mut self, node: usize) {
-        let agent = self.house.store.account(self.account(node)).await.unwrap().unwrap();
-        let (computer, _) = self.house.http.use_cases.computers.provision(&agent).await.unwrap();
-        let job = computer.job.unwrap().id;
-        sqlx::query("UPDATE keys SET worker_job = $1 WHERE account_id = $2 AND worker_job <> $1")
-            .bind(job.as_bytes().as_slice())
-            .bind(agent.id.get())
-            .execute(&mut self.database)
-            .await
-            .unwrap();
     }
 
     /// Keeps another version for the samples.

@@ -10,8 +10,7 @@ use crate::http::tests::access::tree::{Expected, Key, Named, Reach, Rule};
 /// Its body names an Agent beside the target.
 const RECEIVE: &str = "POST /agent/receiveMessage";
 /// Only the Agent's worker may.
-pub(super) const RELEASE: &str =
-    "POST /computer/accounts/{targetAccountId}/secrets/release";
+pub(super) const RELEASE: &str = "POST /computer/accounts/{targetAccountId}/secrets/release";
 /// Its body names a session of an Agent at or below the target.
 const RESET: &str = "POST /computer/sessions/reset";
 
@@ -204,6 +203,20 @@ impl AccessWorld {
         let nodes = 0..self.tree.nodes.len();
         let mut agents = nodes.filter(|node| self.tree.nodes[*node].kind == 'A');
         agents.find(|node| self.tree.shows(reach, *node) && !self.tree.is_gone(*node))
+    }
+
+    /// Provisions this Agent's computer, if an earlier request ended it, and makes the worker's key
+    /// that of the new worker.
+    pub(super) async fn employ_again(&mut self, node: usize) {
+        let agent = self.house.store.account(self.account(node)).await.unwrap().unwrap();
+        let (computer, _) = self.house.http.use_cases.computers.provision(&agent).await.unwrap();
+        let job = computer.job.unwrap().id;
+        sqlx::query("UPDATE keys SET worker_job = $1 WHERE account_id = $2 AND worker_job <> $1")
+            .bind(job.as_bytes().as_slice())
+            .bind(agent.id.get())
+            .execute(&mut self.database)
+            .await
+            .unwrap();
     }
 
     /// Returns the answer; no earlier request had this `number`.

@@ -53,8 +53,7 @@ async fn nobody_sets_what_is_decided_elsewhere() {
     let before = town.rows().await;
     let keys = vec![town.keys[0].token.clone(), town.keys[AGENT].token.clone()];
     let owned = |key: &&Key| key.worker && key.owner == Owner::Node(AGENT);
-    let workers: Vec<_> =
-        town.keys.iter().filter(owned).map(|key| key.token.clone()).collect();
+    let workers: Vec<_> = town.keys.iter().filter(owned).map(|key| key.token.clone()).collect();
     for operation in OPERATIONS {
         if operation.form.body == BodyRule::None {
             continue;

@@ -39,7 +39,10 @@ impl Changes {
         let reply = self.house.post("worker", &path, json!({ "secrets": ["key"] })).await;
         assert_eq!(reply.success(200)["secrets"], json!({ "key": "a-secret" }));
         let entries = log(&self.house, "partner", "").await;
-        assert_eq!((entries.len(), &entries[0]["action"]), (self.entries, &json!("secrets.released")));
+        assert_eq!(
+            (entries.len(), &entries[0]["action"]),
+            (self.entries, &json!("secrets.released"))
+        );
     }
 
     /// Changes to configurations are recorded by field name, without values.
