@@ -112,8 +112,8 @@ impl From<TenancyError> for Problem {
             | E::NoAccountOfMember | E::AddressElsewhere(_) | E::NoPolicyOf(_)
             | E::DomainElsewhere { .. } => Code::NotFound,
             E::ExternalIdTaken | E::SeveralExternalIds | E::HasPartner | E::IsPartner
-            | E::HasBelow { .. } | E::HasManyBelow { .. } | E::TooManyKeys { .. } | E::EmailTaken
-            | E::TooManyMembers { .. } | E::LastAdministrator | E::AddressInUse(_)
+            | E::HasBelow { .. } | E::HasManyBelow { .. } | E::TooManyKeys { .. } | E::NoWorker(_)
+            | E::EmailTaken | E::TooManyMembers { .. } | E::LastAdministrator | E::AddressInUse(_)
             | E::CatchAllInUse(_) | E::TooManyAddresses { .. } | E::AllowlistFull { .. }
             | E::DomainTaken(_) | E::TooManyClaims { .. } | E::TooManyDomains { .. }
             | E::ClaimGone(_) | E::DomainInUse { .. } => Code::Conflict,

@@ -250,9 +250,7 @@ impl Access {
         }
         Ok(Target { account, member, scope })
     }
-}
 
-impl Access {
     /// Fails unless the caller's key was made for the worker that this account has now.
     async fn is_worker(&self, caller: &Caller, account: &Account) -> Result<(), Denied> {
         let computer = self.store.computer(account.id).await?;

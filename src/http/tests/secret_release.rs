@@ -258,7 +258,7 @@ async fn no_page_and_no_tool_is_given_a_secret() {
     let agent = house.id("agent1");
     let token = house.token("worker").to_owned();
     let (access, http) = (&house.http.use_cases.access, &house.http);
-    let browser = Browser { remote: None, client: None };
+    let browser = Browser::default();
     let secret = access.sign_in(&token, browser).await.unwrap().secret;
     let release = OPERATIONS.iter().find(|operation| operation.need.worker).unwrap();
     for credential in [Credential::Session(secret), Credential::Key(token)] {
