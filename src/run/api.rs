@@ -51,7 +51,7 @@ pub(super) struct SharedUseCases {
     pub(super) domain_checks: DomainChecks,
 }
 
-/// What the operator decides for the API.
+/// The rules of the API, and whether the operator lets it release secrets.
 pub(super) struct ApiRules {
     pub(super) access: Arc<AccessRules>,
     pub(super) webhooks: Arc<WebhookRules>,
