@@ -273,7 +273,12 @@ pub async fn start_on(
     };
     let mail_ended = incoming.state.ended.clone();
     let readiness = readiness::checks(&store, mint.clock(), incoming.state, shutdown.clone());
-    let api_rules = ApiRules { access: Arc::clone(&access), webhooks, apps: Arc::new(rules.apps) };
+    let api_rules = ApiRules {
+        access: Arc::clone(&access),
+        webhooks,
+        apps: Arc::new(rules.apps),
+        releases_secrets: settings.releases_secrets,
+    };
     let use_cases = api::use_cases(shared, &stores, vault, api_rules, &mint);
     let api = Http::new(use_cases, urls, mint.clone(), access, readiness.clone());
     let api = api.telling_senders(settings.mta_sts, tls.fault(&hostname)).taking_reports(reports);

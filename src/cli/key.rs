@@ -12,7 +12,7 @@ use super::{Failure, print_json, say};
 use crate::app::tenancy::Tenancy;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::{KeyId, MemberId};
-use crate::domain::key::{Key, KeyOwner};
+use crate::domain::key::{Key, KeyOwner, KeyType};
 use crate::run;
 
 #[derive(Args, Debug)]
@@ -34,6 +34,9 @@ enum Action {
         /// Expires after this many days [default: never]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=36_500))]
         expires_in_days: Option<u64>,
+        /// For the provisioned worker of this Agent: the key gets secrets, and is no administrator's
+        #[arg(long)]
+        worker: bool,
     },
     /// List the keys of an account and its members, or of one member; never the keys themselves
     List {
@@ -72,12 +75,20 @@ impl Owner {
 impl KeyArgs {
     pub(super) async fn run(self, global: &GlobalArgs) -> Result<ExitCode, Failure> {
         match self.action {
-            Action::Create { owner, purpose, expires_in_days } => {
+            Action::Create { owner, purpose, expires_in_days, worker } => {
                 let now = run::system_mint().clock().now();
                 let end = expires_in_days.map(|days| now.plus(Duration::from_secs(days * 86_400)));
                 let tenancy = global.tenancy().await?;
                 let owner = owner.named(&tenancy).await?;
-                let made = tenancy.issue_key(owner, &purpose, end).await?;
+                let made = match owner {
+                    KeyOwner::Account(agent) if worker => {
+                        tenancy.issue_worker_key(agent, &purpose, end).await?
+                    }
+                    KeyOwner::Member(_) if worker => {
+                        return Err("--worker: name an Agent; no member is a worker".into());
+                    }
+                    owner => tenancy.issue_key(owner, &purpose, end).await?,
+                };
                 if global.json {
                     print_json(&json!({ "id": made.key.id.to_string(), "key": made.token }))?;
                 } else {
@@ -135,6 +146,9 @@ fn line(key: &Key, now: Timestamp) -> String {
         line.push_str("  ");
         line.push_str(&words);
     };
+    if key.kind() == KeyType::Worker {
+        say("worker".into());
+    }
     if let Some(member) = key.member {
         say(format!("member {member}"));
     }
@@ -158,6 +172,7 @@ fn as_json(key: &Key) -> Value {
         "id": key.id.to_string(),
         "account": key.account.get(),
         "member": key.member.map(MemberId::get),
+        "type": key.kind().as_str(),
         "purpose": key.purpose,
         "lastFour": key.last_four,
         "created": key.created_at.to_string(),

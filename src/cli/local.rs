@@ -58,6 +58,7 @@ pub(super) fn settings(
         cors_origin: Vec::new(),
         console: true,
         mcp: McpTools::Reading,
+        releases_secrets: false,
         mta_sts: None,
         tls_reports: None,
         otlp: None,

@@ -236,6 +236,7 @@ pub(super) async fn settings(options: ServeOptions) -> Result<Settings, Failure>
         cors_origin,
         console: !options.no_console.unwrap_or(false),
         mcp: mcp(&options),
+        releases_secrets: options.release_secrets.unwrap_or(false),
         mta_sts,
         tls_reports,
         otlp: otlp(&options.otlp)?,

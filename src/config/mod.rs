@@ -93,6 +93,12 @@ pub struct ServeOptions {
         require_equals = true, value_name = "BOOL"
     )]
     pub mcp_changes: Option<bool>,
+    /// Release secrets to provisioned workers whose account has the feature secretRelease
+    #[arg(
+        long, env = "GATEPOST_RELEASE_SECRETS", num_args = 0..=1, default_missing_value = "true",
+        require_equals = true, value_name = "BOOL"
+    )]
+    pub release_secrets: Option<bool>,
     /// A folder of rule files that override the compiled-in ones
     #[arg(long, env = "GATEPOST_POLICIES", value_name = "DIR")]
     pub policies: Option<PathBuf>,
@@ -220,6 +226,7 @@ impl ServeOptions {
             no_console: self.no_console.or(file.no_console),
             no_mcp: self.no_mcp.or(file.no_mcp),
             mcp_changes: self.mcp_changes.or(file.mcp_changes),
+            release_secrets: self.release_secrets.or(file.release_secrets),
             policies: self.policies.or(file.policies),
             postmaster: self.postmaster.or(file.postmaster),
             grace_seconds: self.grace_seconds.or(file.grace_seconds),

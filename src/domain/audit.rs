@@ -123,6 +123,7 @@ words! {
         ComputerProvisioned = "computer.provisioned",
         ComputerDeprovisioned = "computer.deprovisioned",
         ComputerRemoved = "computer.removed",
+        SecretsReleased = "secrets.released",
         AccessDenied = "access.denied",
         ConsoleLinkCreated = "consoleLink.created",
         ConsoleLinkWithdrawn = "consoleLink.withdrawn",

@@ -32,6 +32,13 @@ pub struct Computer {
     pub revision: i64,
 }
 
+impl Computer {
+    /// Tells whether it is provisioned, by this job.
+    pub fn is_provisioned_by(&self, job: Uuid) -> bool {
+        self.state == ComputerState::Provisioned && self.job.is_some_and(|last| last.id == job)
+    }
+}
+
 /// A job that was requested and done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Job {

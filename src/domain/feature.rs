@@ -21,6 +21,8 @@ words! {
         InboundEmail = "inboundEmail",
         /// Relays: mail passes through the account's own application first.
         Relays = "relays",
+        /// Secrets are released to provisioned workers.
+        SecretRelease = "secretRelease",
         /// Templates of Agents.
         Templates = "templates",
     }

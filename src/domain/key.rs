@@ -2,14 +2,18 @@
 
 use std::fmt;
 
+use uuid::Uuid;
+
 use super::clock::Timestamp;
 use super::id::{AccountId, KeyId, MemberId};
 use super::words::words;
 
 words! {
-    /// The key types of v2.
+    /// The key types of v2, and ours.
     KeyType {
         Admin = "admin",
+        /// The key of a provisioned worker: it alone is given secrets, and is no administrator.
+        Worker = "worker",
     }
 }
 
@@ -65,11 +69,18 @@ pub struct Key {
     /// Late by up to `last_used_minutes` of `access.toml`.
     pub last_used_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
+    /// For the key of an Agent's worker, the job that provisioned it: the key is given secrets
+    /// while that job is the last one of the Agent's computer.
+    pub worker_job: Option<Uuid>,
 }
 
 impl Key {
     pub fn owner(&self) -> KeyOwner {
         self.member.map_or(KeyOwner::Account(self.account), KeyOwner::Member)
+    }
+
+    pub const fn kind(&self) -> KeyType {
+        if self.worker_job.is_some() { KeyType::Worker } else { KeyType::Admin }
     }
 
     pub fn is_expired(&self, at: Timestamp) -> bool {

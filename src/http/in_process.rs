@@ -136,6 +136,8 @@ impl InProcess {
     /// Authorises and performs the request.
     pub(crate) async fn perform(&self, asked: Asked) -> Result<Response, Problem> {
         let operation = OPERATIONS.iter().find(|known| known.id == asked.operation);
+        // No page and no tool hands a secret out (threats S6).
+        let operation = operation.filter(|known| !known.need.worker);
         let operation = operation.ok_or_else(|| {
             Problem::internal(format!("this process asks for {}: no operation", asked.operation))
         })?;

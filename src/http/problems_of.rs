@@ -82,8 +82,9 @@ impl From<Denied> for Problem {
             | Denied::NotAdministrator
             | Denied::Restricted
             | Denied::OwnFeatures
+            | Denied::NotWorker
             | Denied::Outlives(_) => Self::new(Code::Forbidden, error.to_string()),
-            Denied::NoFeature(_) | Denied::NotHeld(_) | Denied::NoApi => {
+            Denied::NoFeature(_) | Denied::NotHeld(_) | Denied::NoApi | Denied::ReleasesNothing => {
                 Self::new(Code::FeatureRequired, error.to_string())
             }
             Denied::WrongTarget(_) => Self::invalid(error.to_string()),
@@ -112,8 +113,8 @@ impl From<TenancyError> for Problem {
             | E::NoAccountOfMember | E::AddressElsewhere(_) | E::NoPolicyOf(_)
             | E::DomainElsewhere { .. } => Code::NotFound,
             E::ExternalIdTaken | E::SeveralExternalIds | E::HasPartner | E::IsPartner
-            | E::HasBelow { .. } | E::HasManyBelow { .. } | E::TooManyKeys { .. } | E::EmailTaken
-            | E::TooManyMembers { .. } | E::LastAdministrator | E::AddressInUse(_)
+            | E::HasBelow { .. } | E::HasManyBelow { .. } | E::TooManyKeys { .. } | E::NoWorker(_)
+            | E::EmailTaken | E::TooManyMembers { .. } | E::LastAdministrator | E::AddressInUse(_)
             | E::CatchAllInUse(_) | E::TooManyAddresses { .. } | E::AllowlistFull { .. }
             | E::DomainTaken(_) | E::TooManyClaims { .. } | E::TooManyDomains { .. }
             | E::ClaimGone(_) | E::DomainInUse { .. } => Code::Conflict,
@@ -193,10 +194,9 @@ impl From<ComputerError> for Problem {
         let code = match error {
             E::Store(error) => return error.into(),
             E::Configuration(faults) => return Self::mistaken(faults),
-            E::Name | E::Patch(_) | E::Reason | E::NoPlace => Code::InvalidRequest,
-            E::NoComputer | E::NotProvisioned | E::NoRoom | E::NoSession | E::NothingCame => {
-                Code::NotFound
-            }
+            E::Name | E::Named | E::Patch(_) | E::Reason | E::NoPlace => Code::InvalidRequest,
+            E::NoComputer | E::NotProvisioned | E::NoSecret(_) | E::NoApp(_) | E::NoRoom
+            | E::NoSession | E::NothingCame => Code::NotFound,
             // A vault without its key is a state of this server that conflicts with the request.
             E::Exists | E::Stale { .. } | E::Busy | E::Vault(_) => Code::Conflict,
         };

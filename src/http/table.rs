@@ -13,10 +13,11 @@ use crate::http::operation::Operation;
 use crate::http::request::target::{ACCOUNT, ORGANIZATION, PARTNER, RESELLER};
 use crate::http::routes::{
     account, account_lists, account_updates, accounts, addresses, agent_versions, agents, apps,
-    audit, computer_config, computer_health, computers, contacts, conversations, deliveries,
-    domain_check, domains, erasure, events, features, inbound_policy, inbound_whitelist, intake,
-    logs, media, members, messages, outcomes, policy_preview, receive_message, rooms, search,
-    sessions, system, templates, time_series, tokens, webhook_actions, webhook_relay, webhooks,
+    audit, computer_config, computer_health, computer_secrets, computers, contacts, conversations,
+    deliveries, domain_check, domains, erasure, events, features, inbound_policy,
+    inbound_whitelist, intake, logs, media, members, messages, outcomes, policy_preview,
+    receive_message, rooms, search, sessions, system, templates, time_series, tokens,
+    webhook_actions, webhook_relay, webhooks,
 };
 use crate::http::tag::Tag;
 use crate::http::typed::{self, Form};
@@ -258,6 +259,8 @@ pub static OPERATIONS: &[Operation] = &[
         computer_config::schema),
     operation!(ComputerAgents: patchComputerConfig = Post "/computer/accounts/{targetAccountId}/config/patch",
         WRITE_AGENT.once().with(Feature::Computer), computer_config::patch),
+    operation!(ComputerAgents: releaseSecrets = Post "/computer/accounts/{targetAccountId}/secrets/release",
+        WRITE_AGENT.with(Feature::SecretRelease).worker(), computer_secrets::release).fails(&[NotFound, Conflict]),
     operation!(ComputerAgentSessions: listSessions = Get "/computer/sessions", READ, sessions::list).fails(&[NotFound]),
     operation!(ComputerAgentSessions: resetSession = Post "/computer/sessions/reset", WRITE_OWN.once(), sessions::reset)
         .fails(&[NotFound]),

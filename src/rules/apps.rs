@@ -43,6 +43,8 @@ struct Features {
     #[serde(rename = "inboundEmail")]
     inbound_email: FeatureRule,
     relays: FeatureRule,
+    #[serde(rename = "secretRelease")]
+    secret_release: FeatureRule,
     templates: FeatureRule,
 }
 
@@ -158,6 +160,7 @@ impl AppRules {
             Feature::Computer => &self.features.computer,
             Feature::InboundEmail => &self.features.inbound_email,
             Feature::Relays => &self.features.relays,
+            Feature::SecretRelease => &self.features.secret_release,
             Feature::Templates => &self.features.templates,
         }
     }

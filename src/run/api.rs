@@ -51,10 +51,12 @@ pub(super) struct SharedUseCases {
     pub(super) domain_checks: DomainChecks,
 }
 
+/// The rules of the API, and whether the operator lets it release secrets.
 pub(super) struct ApiRules {
     pub(super) access: Arc<AccessRules>,
     pub(super) webhooks: Arc<WebhookRules>,
     pub(super) apps: Arc<AppRules>,
+    pub(super) releases_secrets: bool,
 }
 
 /// Makes the use cases of the API over the store of requests; followers of the log are authorised
@@ -63,7 +65,7 @@ pub(super) fn use_cases(
     shared: SharedUseCases,
     stores: &Stores,
     vault: Vault,
-    ApiRules { access: rules, webhooks, apps }: ApiRules,
+    ApiRules { access: rules, webhooks, apps, releases_secrets }: ApiRules,
     mint: &Mint,
 ) -> UseCases {
     let store = &stores.requests;
@@ -80,6 +82,7 @@ pub(super) fn use_cases(
         domain_checks,
     } = shared;
     let access = Access::new(store.clone(), mint.clone(), &rules, &apps);
+    let access = access.releasing_secrets(releases_secrets);
     UseCases {
         followers: access.for_followers(stores.streams.clone()),
         access,

@@ -54,6 +54,8 @@ pub struct Settings {
     pub console: bool,
     /// The tools that the MCP server offers.
     pub mcp: McpTools,
+    /// Whether secrets are released to provisioned workers.
+    pub releases_secrets: bool,
     pub tls: TlsSettings,
     /// The policy that is served for all domains.
     pub mta_sts: Option<MtaSts>,

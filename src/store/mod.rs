@@ -28,7 +28,7 @@ mod upkeep;
 
 pub use agents::agent_versions::{NewVersion, VersionOutcome, VersionTitle};
 pub use agents::app_records::AppRemoval;
-pub use agents::computers::{ComputerChange, ComputerOutcome};
+pub use agents::computers::{ComputerChange, ComputerOutcome, Release, ReleaseNote};
 pub use agents::configurations::{ConfigChange, ConfigEvent, ConfigOutcome};
 pub use agents::template_links::{ApplyOutcome, TemplateApplication};
 pub use agents::template_locks::LockedFields;

@@ -87,6 +87,7 @@ mod replies;
 mod restore;
 mod retention;
 mod rules;
+mod secret_release;
 mod senders;
 mod serving;
 mod signatures;

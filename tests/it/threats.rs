@@ -22,6 +22,7 @@ const LINES: &[(&str, usize)] = &[
     ("K", 20),
     ("W", 10),
     ("M", 7),
+    ("S", 8),
 ];
 
 #[derive(Deserialize)]

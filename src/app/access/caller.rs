@@ -52,9 +52,11 @@ impl Caller {
         permitted.filter(|agents| !agents.is_empty())
     }
 
-    /// Tells whether the caller is an administrator: every account is, a member by its role.
+    /// Tells whether the caller is an administrator: every account is, a member by its role. A
+    /// worker is none: it makes no keys that would outlive it.
     pub fn is_administrator(&self) -> bool {
-        self.member.as_ref().is_none_or(|member| member.role == Role::Admin)
+        let by_role = self.member.as_ref().is_none_or(|member| member.role == Role::Admin);
+        by_role && self.key.worker_job.is_none()
     }
 
     /// Tells whether `account` is the caller's account or lies below it.

@@ -43,7 +43,10 @@ pub enum Denied {
     OutOfScope,
     #[error("this operation needs a key of {} or above", .0.account_type())]
     TooNarrow(Level),
-    #[error("this operation needs an administrator, and the member who owns this key is not one")]
+    #[error(
+        "this operation needs an administrator, and the member or the worker who has this key is \
+         not one"
+    )]
     NotAdministrator,
     #[error(
         "the member who owns this key is restricted to some Agents (permittedAccountIds), and this \
@@ -73,6 +76,13 @@ pub enum Denied {
     )]
     NoApi,
     #[error(
+        "this operation needs the key of the Agent's provisioned worker, which the operator makes \
+         with gatepost key create --worker, again each time that the computer is provisioned"
+    )]
+    NotWorker,
+    #[error("this server releases no secrets: ask the operator to run it with --release-secrets")]
+    ReleasesNothing,
+    #[error(
         "an account cannot assign features to itself: ask an account above it, such as its partner \
          or reseller"
     )]
@@ -95,6 +105,8 @@ pub struct Access {
     max_keys: u64,
     /// Says which features accounts have to which nothing was assigned.
     offer: Arc<Offer>,
+    /// Whether the operator lets secrets be released to workers.
+    releases_secrets: bool,
     /// Whether look-ups share one statement with other callers that ask at the same time.
     shares_reads: bool,
 }
@@ -108,11 +120,18 @@ impl Access {
             clock: mint.clock().clone(),
             console: rules.console,
             max_keys: rules.keys.max_per_owner,
+            releases_secrets: false,
             shares_reads: false,
             store,
             mint,
             offer: apps.offer().into(),
         }
+    }
+
+    /// Lets secrets be released to provisioned workers, if the operator says so.
+    #[must_use]
+    pub fn releasing_secrets(self, releases_secrets: bool) -> Self {
+        Self { releases_secrets, ..self }
     }
 
     /// Returns a copy for followers of the event log: it uses the connections of `store`, and each
@@ -181,6 +200,12 @@ impl Access {
         if need.unrestricted && caller.permitted().is_some() {
             return Err(Denied::Restricted);
         }
+        if need.worker && !self.releases_secrets {
+            return Err(Denied::ReleasesNothing);
+        }
+        if need.worker && caller.key.worker_job.is_none() {
+            return Err(Denied::NotWorker);
+        }
         let found = match requested {
             None => (caller.account.clone(), None),
             Some(id) if id == caller.account.id => (caller.account.clone(), None),
@@ -220,7 +245,18 @@ impl Access {
         if let Some(feature) = need.feature {
             self.has(&account, feature).await?;
         }
+        if need.worker {
+            self.is_worker(caller, &account).await?;
+        }
         Ok(Target { account, member, scope })
+    }
+
+    /// Fails unless the caller's key was made for the worker that this account has now.
+    async fn is_worker(&self, caller: &Caller, account: &Account) -> Result<(), Denied> {
+        let computer = self.store.computer(account.id).await?;
+        let both = computer.zip(caller.key.worker_job);
+        let is_it = both.is_some_and(|(computer, job)| computer.is_provisioned_by(job));
+        is_it.then_some(()).ok_or(Denied::NotWorker)
     }
 }
 

@@ -70,14 +70,23 @@ pub struct Need {
     /// Denied to callers that are restricted to some Agents, whatever the target.
     pub unrestricted: bool,
     pub feature: Option<Feature>,
+    /// Only for the key of the provisioned worker of the target; hands secrets out.
+    pub worker: bool,
 }
 
 impl Need {
     const fn new(target: TargetType, effect: Effect) -> Self {
-        let (administrators, narrows, unrestricted, once) = (false, false, false, false);
-        let scope = Level::Agent;
-        let feature = None;
-        Self { scope, target, effect, administrators, narrows, unrestricted, once, feature }
+        Self {
+            scope: Level::Agent,
+            target,
+            effect,
+            administrators: false,
+            narrows: false,
+            once: false,
+            unrestricted: false,
+            feature: None,
+            worker: false,
+        }
     }
 
     pub const fn read(target: TargetType) -> Self {
@@ -114,6 +123,12 @@ impl Need {
     #[must_use]
     pub const fn with(self, feature: Feature) -> Self {
         Self { feature: Some(feature), ..self }
+    }
+
+    /// Only for the key of the target's provisioned worker, where the operator lets secrets go.
+    #[must_use]
+    pub const fn worker(self) -> Self {
+        Self { worker: true, ..self }
     }
 
     #[must_use]

@@ -168,6 +168,7 @@ impl Access {
             expires_at: Some(expires_at.plus(self.console.link_session())),
             last_used_at: None,
             revoked_at: None,
+            worker_job: None,
         };
         let ticket = ConsoleSession {
             id: ConsoleSessionId(self.mint.uuid()),

@@ -1,11 +1,13 @@
 //! Errors of computers and sessions, each with the remedy.
 
 use crate::app::vault::VaultError;
+use crate::domain::app::AppRef;
 use crate::domain::fault::{Fault, sentence};
 use crate::store::StoreError;
 
 use super::LONGEST_NAME;
 use super::patch::PatchError;
+use super::release::MOST_NAMED;
 use super::sessions::LONGEST_REASON;
 
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +38,12 @@ pub enum ComputerError {
         "the configuration was changed by another request at the same time: read it again and retry"
     )]
     Busy,
+    #[error("name 1 to {MOST_NAMED} secrets and apps: in secrets, in apps, or in both")]
+    Named,
+    #[error("the configuration of this Agent's computer has no secret {0:?}")]
+    NoSecret(String),
+    #[error("the app {0} is not installed on this Agent")]
+    NoApp(AppRef),
     #[error("there is no such room in the scope of this request")]
     NoRoom,
     #[error("there is no such session in the scope of this request")]

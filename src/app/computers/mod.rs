@@ -2,13 +2,14 @@
 //!
 //! A worker runs elsewhere. It reads `GET /events`, or a webhook calls it. It keeps its knowledge
 //! of a conversation under the session's key, which each event about a message carries. This room
-//! keeps the worker's record: its state, its configuration and its sealed secrets. Nothing here
-//! runs a worker.
+//! keeps the worker's record: its state, its configuration and its sealed secrets, which it releases
+//! to the worker where the operator lets it. Nothing here runs a worker.
 
 mod config;
 mod error;
 mod health;
 mod patch;
+mod release;
 mod sessions;
 
 use std::time::Duration;
@@ -17,6 +18,7 @@ use serde_json::{Map, Value};
 
 pub use self::error::ComputerError;
 pub use self::health::{Health, WebhookHealth};
+pub use self::release::{Released, Wanted};
 pub use self::sessions::{Behind, RoomSessions};
 
 use crate::app::vault::{self, Vault};
@@ -234,7 +236,7 @@ impl Computers {
         if secrets.is_empty() {
             return Ok((None, false));
         }
-        let place = format!("computer/{agent}");
+        let place = place(agent);
         let kept = |value: &&Value| value.as_str() == Some(MASK);
         let unchanged = secrets.values().filter(kept).count();
         let mut before = Map::new();
@@ -260,4 +262,9 @@ impl Computers {
         let is_new = unchanged < secrets.len();
         Ok((Some(sealed), is_new))
     }
+}
+
+/// Identity that the vault binds the secrets of a computer to.
+fn place(agent: AccountId) -> String {
+    format!("computer/{agent}")
 }

@@ -60,6 +60,11 @@ pub enum TenancyError {
     Expired,
     #[error("there is no account or member {0}")]
     NoOwner(i64),
+    #[error(
+        "the computer of account {0} is not provisioned, so it has no worker: provision it with \
+         POST /computer/accounts/{0}/provision"
+    )]
+    NoWorker(AccountId),
     #[error("there is no key {0} in force")]
     NoKey(KeyId),
     #[error("the key of this request has just been revoked")]

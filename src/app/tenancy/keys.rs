@@ -1,8 +1,11 @@
 //! API keys: shown once, stored as a hash.
 
+use uuid::Uuid;
+
 use super::{Tenancy, TenancyError};
 use crate::app::access::token;
 use crate::domain::clock::Timestamp;
+use crate::domain::computer::ComputerState;
 use crate::domain::id::{AccountId, KeyId};
 use crate::domain::key::{Key, KeyOwner};
 use crate::store::{KeyInsertion, NamedKey, RevocableKeys};
@@ -34,6 +37,30 @@ impl Tenancy {
         purpose: &str,
         expires_at: Option<Timestamp>,
     ) -> Result<NewKey, TenancyError> {
+        self.issue(owner, purpose, expires_at, None).await
+    }
+
+    /// Creates the key of an Agent's provisioned worker: for the operator alone, as no caller of the
+    /// API may give a right that it does not have.
+    pub async fn issue_worker_key(
+        &self,
+        agent: AccountId,
+        purpose: &str,
+        expires_at: Option<Timestamp>,
+    ) -> Result<NewKey, TenancyError> {
+        let computer = self.store.computer(agent).await?;
+        let job = computer.filter(|one| one.state == ComputerState::Provisioned);
+        let job = job.and_then(|one| one.job).ok_or(TenancyError::NoWorker(agent))?;
+        self.issue(KeyOwner::Account(agent), purpose, expires_at, Some(job.id)).await
+    }
+
+    async fn issue(
+        &self,
+        owner: KeyOwner,
+        purpose: &str,
+        expires_at: Option<Timestamp>,
+        worker_job: Option<Uuid>,
+    ) -> Result<NewKey, TenancyError> {
         if purpose.len() > LONGEST_PURPOSE || purpose.chars().any(char::is_control) {
             return Err(TenancyError::Purpose);
         }
@@ -56,6 +83,7 @@ impl Tenancy {
             expires_at,
             last_used_at: None,
             revoked_at: None,
+            worker_job,
         };
         let most = self.rules.keys.max_per_owner;
         match self.store.insert_key(&key, hash, most, self.act()).await? {

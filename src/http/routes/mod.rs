@@ -18,6 +18,7 @@ pub(super) mod apps;
 pub(super) mod audit;
 pub(super) mod computer_config;
 pub(super) mod computer_health;
+pub(super) mod computer_secrets;
 pub(super) mod computers;
 pub(super) mod contacts;
 pub(super) mod conversations;

@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::app::access::token;
 use crate::domain::id::KeyId;
 use crate::domain::key::{Key, KeyType};
+use crate::domain::words::words;
 use crate::http::typed::{Call, Problem, successes};
 use crate::store::NamedKey;
 use crate::wire::{Date, Id, Moment, Number, Word};
@@ -22,7 +23,7 @@ pub struct Token {
     id: Id,
     /// The purpose of the key, for people.
     description: String,
-    /// Always the only type.
+    /// `admin`; `worker` for the key of an Agent's provisioned worker, which only the operator makes.
     r#type: Word<KeyType>,
     /// When the key was created, in Unix seconds as a text, for v2 clients.
     #[schemars(regex(pattern = r"^[0-9]+$"), example = &"1795168800")]
@@ -40,6 +41,8 @@ pub struct Token {
     expires_at: Option<Date>,
 }
 
+words! { IssuedType { Admin = "admin", } }
+
 /// Lists the keys of an account or a member
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {}
@@ -56,9 +59,9 @@ pub async fn list(call: Call, _: List) -> Result<Listed, Problem> {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Create {
-    /// Always the only type.
+    /// Always the only type that this operation makes.
     #[serde(rename = "type")]
-    _type: Option<Word<KeyType>>,
+    _type: Option<Word<IssuedType>>,
     /// The purpose of the key, for people.
     description: String,
     /// When it expires; never without this.
@@ -120,7 +123,7 @@ fn shape(key: &Key, token: Option<&str>) -> Token {
         token: token.map_or_else(|| format!("…{}", key.last_four), str::to_owned),
         id: Id(key.id.0),
         description: key.purpose.clone(),
-        r#type: Word(KeyType::Admin),
+        r#type: Word(key.kind()),
         timestamp: key.created_at.seconds().to_string(),
         user_id: key.owner().into(),
         last_four: key.last_four.clone(),

@@ -394,7 +394,7 @@ async fn a_log_is_read_page_by_page_and_narrowed() {
 }
 
 /// Waits until entries of refused attempts count so many, and returns them.
-async fn refused(house: &House, caller: &str, count: i64) -> Vec<Value> {
+pub(super) async fn refused(house: &House, caller: &str, count: i64) -> Vec<Value> {
     let waiting = async {
         loop {
             let entries = log(house, caller, "action=access.denied").await;

@@ -38,6 +38,7 @@ mod restricted;
 mod rooms;
 mod search;
 mod secrecy;
+mod secret_release;
 mod sessions;
 mod streams;
 mod system;
@@ -234,6 +235,7 @@ impl House {
         let relays = relays(&store, &vault, &mint, (&rules, &guard));
         let woken = (relays.clone(), Arc::new(events.clone()) as _);
         let access = Access::new(store.clone(), mint.clone(), &access_rules, &app_rules);
+        let access = access.releasing_secrets(true);
         let use_cases = UseCases {
             inbound: inbound::of(&store, &rules, &dns, woken),
             relays,

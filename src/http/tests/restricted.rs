@@ -229,8 +229,13 @@ impl Scene {
     }
 }
 
-/// Returns whether the operation needs a reseller's key or more, which is refused for every target.
+/// Returns whether the operation needs a reseller's key or more, or a worker's, which is refused for
+/// every target.
 fn too_narrow(operation: &Operation, reply: &Reply) -> bool {
+    if operation.need.worker {
+        reply.problem(403, "forbidden", "needs the key of the Agent's provisioned worker");
+        return true;
+    }
     let narrow = operation.need.scope > Level::OrganizationAdmin;
     if narrow {
         reply.problem(403, "forbidden", "needs a key of");

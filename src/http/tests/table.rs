@@ -11,12 +11,14 @@ use crate::http::tests::House;
 use crate::http::verb::Verb;
 
 /// POSTs that create nothing: repeating one is harmless.
-const CREATE_NOTHING: [&str; 4] = [
+const CREATE_NOTHING: [&str; 5] = [
     "POST /account",
     "POST /updateOrganization",
     "POST /updateAccount",
     // Sets each feature to the given value.
     "POST /features/assign",
+    // Nothing keeps its answer, which has secrets (threats S4).
+    "POST /computer/accounts/{targetAccountId}/secrets/release",
 ];
 
 #[tokio::test]
@@ -74,6 +76,7 @@ fn what_sets_something_up_needs_its_feature_and_nothing_else_does() {
         let expected = match operation.tag {
             _ if !sets_up => None,
             Tag::AgentTemplates => Some(Feature::Templates),
+            Tag::ComputerAgents if operation.need.worker => Some(Feature::SecretRelease),
             Tag::ComputerAgents => Some(Feature::Computer),
             Tag::Apps | Tag::Integrations => Some(Feature::Apps),
             // The preview only reads.

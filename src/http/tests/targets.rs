@@ -118,15 +118,17 @@ async fn whatever_is_no_id_is_400_in_every_query() {
 
 #[tokio::test]
 async fn whatever_is_no_id_is_400_in_every_body() {
-    let house = House::new().await;
+    let mut house = House::new().await;
+    house.hire("worker", "agent1").await;
     let id = house.id("agent1");
     let mut tried = 0;
     for operation in OPERATIONS {
         let (verb, path) = (operation.verb.as_str(), about(operation.path, id));
+        let who = if operation.need.worker { "worker" } else { "partner" };
         for name in in_body(operation) {
             for bad in NO_VALUES {
                 let body = format!("{{\"{name}\":{bad}}}");
-                let reply = house.exact("partner", (verb, &path), "", Some(&body)).await;
+                let reply = house.exact(who, (verb, &path), "", Some(&body)).await;
                 reply.problem(400, "invalid_request", name);
                 tried += 1;
             }
@@ -140,7 +142,7 @@ async fn whatever_is_no_id_is_400_in_every_body() {
                 (format!("{{\"{name}\":01}}"), "not valid JSON"),
                 (format!("{{\"{name}\":NaN}}"), "not valid JSON"),
             ] {
-                let reply = house.exact("partner", (verb, &path), "", Some(&body)).await;
+                let reply = house.exact(who, (verb, &path), "", Some(&body)).await;
                 reply.problem(400, "invalid_request", words);
             }
         }

@@ -137,6 +137,14 @@ fn about(text: &'static str, account: AccountId, of: Use, app: &AppRef) -> State
     sql(text).bind(account).bind(of.as_str()).bind(app.id()).bind(app.version())
 }
 
+/// Whether the record is still as it was read. Locks it until the transaction ends.
+pub async fn is_current(tx: &mut Transaction, known: &AppRecord) -> Result<bool, StoreError> {
+    const SELECT: &str = "SELECT revision FROM app_records
+         WHERE account_id = $1 AND kind = $2 AND app_id = $3 AND version = $4 AND revision = $5";
+    let query = about(SELECT, known.account, known.of, &known.app).bind(known.revision);
+    Ok(query.locking("FOR SHARE").fetch_optional(tx.on()).await?.is_some())
+}
+
 /// Returns the number of rows replaced: 0 if the revision has changed.
 async fn replace(tx: &mut Transaction, new: &AppRecord, now: Timestamp) -> Result<u64, StoreError> {
     const DELETE: &str = "DELETE FROM app_records

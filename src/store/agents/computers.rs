@@ -3,8 +3,10 @@
 use serde_json::{Map, Value as Json};
 use uuid::Uuid;
 
+use super::app_records;
 use super::audited_commit::audit_note;
 use crate::domain::account::Account;
+use crate::domain::app::AppRecord;
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::computer::{Computer, ComputerState, Configuration, Job};
@@ -36,6 +38,26 @@ pub enum ComputerOutcome {
     Stale(i64),
     /// The Agent has no record.
     Missing,
+}
+
+/// Secrets that are released to the worker that `job` provisioned, as they were read.
+#[derive(Clone, Copy, Debug)]
+pub struct Release<'a> {
+    pub agent: AccountId,
+    pub job: Uuid,
+    /// The revision of the computer's configuration.
+    pub revision: i64,
+    pub apps: &'a [AppRecord],
+}
+
+/// The result of [`Base::record_release`]; only `Recorded` writes anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReleaseNote {
+    Recorded,
+    /// The computer is not provisioned by this job any more.
+    NoWorker,
+    /// The configuration or an app was changed or removed since it was read.
+    Changed,
 }
 
 impl Base {
@@ -191,6 +213,34 @@ impl Base {
             let note = audit_note(agent, Deed::ComputerDeprovisioned, &agent, &changes);
             self.commit_audited(tx, act, note).await?;
             Ok(Some((new, true)))
+        })
+    }
+
+    /// Writes the audit entry of a release, if all that is released is still as it was read. `names`
+    /// has the names of the secrets; never values.
+    pub async fn record_release(
+        &self,
+        release: Release<'_>,
+        names: &[Change],
+        act: Act<'_>,
+    ) -> Result<ReleaseNote, StoreError> {
+        let agent = release.agent;
+        transact!(self, async |tx| {
+            accounts::passed(&mut tx, agent).await?;
+            let known = lock(&mut tx, agent).await?;
+            let Some(known) = known.filter(|known| known.is_provisioned_by(release.job)) else {
+                return Ok(ReleaseNote::NoWorker);
+            };
+            let mut same = known.revision == release.revision;
+            for app in release.apps {
+                same = same && app_records::is_current(&mut tx, app).await?;
+            }
+            if !same {
+                return Ok(ReleaseNote::Changed);
+            }
+            let note = audit_note(agent, Deed::SecretsReleased, &agent, names);
+            self.commit_audited(tx, act, note).await?;
+            Ok(ReleaseNote::Recorded)
         })
     }
 

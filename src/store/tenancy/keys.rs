@@ -203,8 +203,8 @@ pub async fn insert(
         return Ok(KeyInsertion::TooMany);
     }
     sql("INSERT INTO keys (id, account_id, member_id, hash, last_four, purpose, created_at,
-                           expires_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)")
+                           expires_at, worker_job)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)")
     .bind(key.id.0)
     .bind(key.account)
     .bind(key.member.map(MemberId::get))
@@ -213,6 +213,7 @@ pub async fn insert(
     .bind(key.purpose.clone())
     .bind(key.created_at)
     .bind(key.expires_at.map(Timestamp::millis))
+    .bind(key.worker_job)
     .execute(tx.on())
     .await?;
     Ok(KeyInsertion::Inserted)
@@ -224,6 +225,7 @@ pub fn creation(key: &Key) -> Vec<Change> {
         vec![Change::made("purpose", &key.purpose), Change::made("lastFour", &key.last_four)];
     changes.extend(key.member.map(|member| Change::made("memberId", member)));
     changes.extend(key.expires_at.map(|end| Change::made("expiresAt", end)));
+    changes.extend(key.worker_job.map(|_| Change::made("type", key.kind())));
     changes
 }
 
@@ -251,7 +253,7 @@ async fn owner_exists(tx: &mut Transaction, owner: KeyOwner) -> Result<bool, Sto
 /// The columns that [`holder`] reads besides those of the account.
 pub const HOLDER_COLUMNS: &str = concat!(
     "keys.id AS key_id, keys.account_id, member_id, last_four, purpose,
-     keys.created_at AS key_created_at, keys.expires_at, last_used_at, revoked_at,
+     keys.created_at AS key_created_at, keys.expires_at, last_used_at, revoked_at, worker_job,
      email, role, permitted, members.created_at AS member_created_at,",
     feature_columns!("api" of "accounts"),
 );
@@ -268,7 +270,7 @@ pub const HOLDERS: &str = "JOIN accounts ON accounts.id = keys.account_id
              AND (above.active = 0 OR above.deleted_at IS NOT NULL))";
 
 const COLUMNS: &str = "id AS key_id, account_id, member_id, last_four, purpose,
-     created_at AS key_created_at, expires_at, last_used_at, revoked_at";
+     created_at AS key_created_at, expires_at, last_used_at, revoked_at, worker_job";
 
 fn select(rest: &'static str) -> Statement {
     let mut query = sql("SELECT ");
@@ -297,6 +299,7 @@ fn key(row: &Row) -> Result<Key, StoreError> {
         expires_at: columns.optional_time("expires_at")?,
         last_used_at: columns.optional_time("last_used_at")?,
         revoked_at: columns.optional_time("revoked_at")?,
+        worker_job: columns.optional_uuid("worker_job")?,
     })
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use gatepost::app::tenancy::record::account_record;
 use gatepost::domain::address::Address;
 use gatepost::domain::app::Use;
-use gatepost::domain::audit::{Act, Actor, Deed, Doer, Entry, Who};
+use gatepost::domain::audit::{Act, Actor, Change, Deed, Doer, Entry, Who};
 use gatepost::domain::clock::TimeRange;
 use gatepost::domain::delivery::{Extent, Outcome};
 use gatepost::domain::domain_name::DomainName;
@@ -20,7 +20,7 @@ use gatepost::domain::scope::Scope;
 use gatepost::domain::secret::Secret;
 use gatepost::store::{
     AccountUpdate, AuditFilter, ComputerChange, Cursor, DeliveryFilter, DestinationChange,
-    Direction, DomainLimits, KeyInsertion, List, MemberChange, NamedKey, Page, Receipt,
+    Direction, DomainLimits, KeyInsertion, List, MemberChange, NamedKey, Page, Receipt, Release,
     ReplayRequest, RevocableKeys, Rotation,
 };
 use uuid::Uuid;
@@ -138,14 +138,21 @@ async fn change_computer(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'
             "provision_computer"
         }
         3 => {
+            let computer = store.computer(agent.id).await.unwrap().unwrap();
+            let job = computer.job.unwrap().id;
+            let release = Release { agent: agent.id, job, revision: computer.revision, apps: &[] };
+            store.record_release(release, &[Change::made("secrets", "key")], act).await.unwrap();
+            "record_release"
+        }
+        4 => {
             store.deprovision_computer(agent.id, false, act).await.unwrap();
             "deprovision_computer"
         }
-        4 => {
+        5 => {
             store.remove_computer(agent.id, act).await.unwrap();
             "remove_computer"
         }
-        5 => {
+        6 => {
             let message = scene.deliver(agent, 0).await;
             let found = store.messages(&subtree(agent), &[message]).await.unwrap().remove(0);
             let key = found.session_key().unwrap();
@@ -252,6 +259,7 @@ const ANEW: &[&str] = &[
     "erase_contact",
     "reset_session",
     "record_outcome",
+    "record_release",
 ];
 
 async fn every_change_leaves_its_entry(kind: Kind) {
@@ -289,9 +297,9 @@ async fn every_change_leaves_its_entry(kind: Kind) {
         let make = async |act| match number {
             0..6 => change_webhook(&scene, number, act).await,
             6..10 => change_app(&scene, number - 6, act).await,
-            10..16 => change_computer(&scene, number - 10, act).await,
-            number => match (number - 16).checked_sub(super::agents::CHANGES) {
-                None => super::agents::change(&scene, number - 16, act).await,
+            10..17 => change_computer(&scene, number - 10, act).await,
+            number => match (number - 17).checked_sub(super::agents::CHANGES) {
+                None => super::agents::change(&scene, number - 17, act).await,
                 Some(number) => match number.checked_sub(super::templates::CHANGES) {
                     None => super::templates::change(&scene, number, act).await,
                     Some(number) => change(&scene, number, act).await,

@@ -50,6 +50,7 @@ fn key(account: &Account, octet: u8) -> (Key, KeyHash) {
         expires_at: None,
         last_used_at: None,
         revoked_at: None,
+        worker_job: None,
     };
     (key, KeyHash([octet; 32]))
 }

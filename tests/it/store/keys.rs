@@ -37,6 +37,7 @@ pub fn key(account: &Account, member: Option<MemberId>) -> Key {
         expires_at: None,
         last_used_at: None,
         revoked_at: None,
+        worker_job: None,
     }
 }
 

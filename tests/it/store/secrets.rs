@@ -1,14 +1,22 @@
 //! Secrets of destinations, and how long they are kept: read from the columns themselves.
 
 use gatepost::app::tenancy::record::account_record;
+use gatepost::domain::app::Use;
+use gatepost::domain::audit::Change;
 use gatepost::domain::delivery::Outcome;
 use gatepost::domain::destination::CustomHeader;
 use gatepost::domain::event::Category;
 use gatepost::domain::id::{DestinationId, MessageId};
+use gatepost::domain::key::{Key, KeyHash};
 use gatepost::domain::secret::Secret;
-use gatepost::store::{AccountDeletion, DestinationChange, ForgottenSecrets, Rotated, Rotation};
+use gatepost::store::{
+    AccountDeletion, DestinationChange, ForgottenSecrets, KeyInsertion, Release, ReleaseNote,
+    Rotated, Rotation,
+};
 use uuid::Uuid;
 
+use super::apps;
+use super::keys::{keep, key};
 use super::scene::{DAY, Kind, SECOND, Scene, at, attempt, by};
 
 on_both! {
@@ -16,6 +24,7 @@ on_both! {
     former_secrets_that_have_ended_are_forgotten,
     links_are_signed_by_one_secret_of_the_database,
     a_message_has_an_agent_while_all_above_are_active,
+    a_release_is_of_what_was_read_and_for_the_present_worker,
 }
 
 const WITH_SECRETS: &str = "SELECT COUNT(*) FROM destinations
@@ -123,4 +132,44 @@ async fn a_message_has_an_agent_while_all_above_are_active(kind: Kind) {
             assert_eq!(store.agent_of_message(id).await.unwrap(), expected, "{active}");
         }
     }
+}
+
+async fn a_release_is_of_what_was_read_and_for_the_present_worker(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let Scene { store, agent, .. } = &scene;
+    let (computer, _) = store.provision_computer(agent, by(at(1))).await.unwrap();
+    let job = computer.job.unwrap().id;
+    // The key of the worker says so, however it is found.
+    let new = Key { worker_job: Some(job), ..key(agent, None) };
+    assert_eq!(keep(store, &new, 3).await, KeyInsertion::Inserted);
+    assert_eq!(store.key_holder(KeyHash([3; 32])).await.unwrap().unwrap().key, new);
+    assert_eq!(store.key_holder_with_others(KeyHash([3; 32])).await.unwrap().unwrap().key, new);
+    assert!(store.keys(agent.id).await.unwrap().contains(&new));
+    let app = apps::record(agent.id, Use::Installed, "crm");
+    store.insert_app_record(&app, 9, by(at(1))).await.unwrap();
+    let read = store.app_records(agent.id, Use::Installed).await.unwrap();
+    let names = [Change::made("secrets", "key")];
+    let entries = async || {
+        scene.count("SELECT COUNT(*) FROM audit_entries WHERE deed = 'secrets.released'").await
+    };
+    let release = Release { agent: agent.id, job, revision: computer.revision, apps: &read };
+    let record = async |release| store.record_release(release, &names, by(at(2))).await.unwrap();
+    assert_eq!((record(release).await, entries().await), (ReleaseNote::Recorded, 1));
+    let stale = Release { revision: computer.revision - 1, ..release };
+    assert_eq!(record(stale).await, ReleaseNote::Changed);
+    store.update_app_record(&read[0], &["key".into()], by(at(3))).await.unwrap();
+    assert_eq!(record(release).await, ReleaseNote::Changed);
+    store.remove_app(agent.id, &app.app, by(at(4))).await.unwrap();
+    assert_eq!(record(release).await, ReleaseNote::Changed);
+    let alone = Release { apps: &[], ..release };
+    assert_eq!(record(alone).await, ReleaseNote::Recorded);
+    // Another provisioning has another worker.
+    let other = Release { job: Uuid::nil(), ..alone };
+    assert_eq!(record(other).await, ReleaseNote::NoWorker);
+    store.deprovision_computer(agent.id, false, by(at(5))).await.unwrap();
+    assert_eq!(record(alone).await, ReleaseNote::NoWorker);
+    store.provision_computer(agent, by(at(6))).await.unwrap();
+    assert_eq!(record(alone).await, ReleaseNote::NoWorker);
+    store.remove_computer(agent.id, by(at(7))).await.unwrap();
+    assert_eq!((record(alone).await, entries().await), (ReleaseNote::NoWorker, 2));
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use gatepost::app::computers::{Computers, WrittenFields};
 use gatepost::app::tenancy::record::account_record;
 use gatepost::app::vault::Vault;
+use gatepost::domain::app::Use;
 use gatepost::domain::clock::TimeRange;
 use gatepost::domain::computer::{ComputerState, Configuration};
 use gatepost::domain::id::{MessageId, SessionId};
@@ -13,8 +14,8 @@ use gatepost::domain::message::Message;
 use gatepost::domain::session::SessionKey;
 use gatepost::rules::RetainedKind;
 use gatepost::store::{
-    Committed, ComputerChange, ComputerOutcome, Cursor, DueAccount, ErasureProgress, ResetSession,
-    RoomPlace, Store,
+    Committed, ComputerChange, ComputerOutcome, Cursor, DueAccount, ErasureProgress, Release,
+    ResetSession, RoomPlace, Store,
 };
 use serde_json::json;
 
@@ -383,7 +384,11 @@ pub async fn exercise(scene: &Scene) {
     store.create_computer(agent, &change, by(at(0))).await.unwrap();
     let change = ComputerChange { name: Some(None), ..ComputerChange::default() };
     store.change_computer(agent.id, at(0).millis(), &change, by(at(0))).await.unwrap();
-    store.provision_computer(agent, by(at(0))).await.unwrap();
+    let (computer, _) = store.provision_computer(agent, by(at(0))).await.unwrap();
+    let job = computer.job.unwrap().id;
+    let apps = [super::apps::record(agent.id, Use::Installed, "crm")];
+    let release = Release { agent: agent.id, job, revision: computer.revision, apps: &apps };
+    store.record_release(release, &[], by(at(0))).await.unwrap();
     store.deprovision_computer(agent.id, true, by(at(0))).await.unwrap();
     store.computer(agent.id).await.unwrap();
     store.remove_computer(agent.id, by(at(0))).await.unwrap();

@@ -323,6 +323,7 @@ fn settings(location: &Location, rules: Rules, dns: SocketAddr) -> Settings {
         cors_origin: Vec::new(),
         console: true,
         mcp: McpTools::Reading,
+        releases_secrets: false,
         mta_sts: None,
         tls_reports: None,
         otlp: None,

@@ -56,12 +56,12 @@ pub(super) struct AccessWorld {
     pub(super) tree: Tree,
     /// Goods by the account's place in the tree.
     pub(super) goods: Vec<Goods>,
-    /// A key of each account, then one of each member.
+    /// A key of each account, then one of each member, then one of each Agent's worker.
     pub(super) keys: Vec<Key>,
     /// The Agent that samples are about.
     pub(super) about: usize,
     line: Line,
-    database: SqliteConnection,
+    pub(super) database: SqliteConnection,
     /// Reads every row of every table.
     all: String,
 }
@@ -116,8 +116,17 @@ impl AccessWorld {
                 owner: Owner::Node(node),
                 token: key.token,
                 good: true,
+                worker: false,
             });
             accounts.push(account);
+        }
+        let mut workers = Vec::new();
+        for (node, account) in accounts.iter().enumerate() {
+            if account.kind == AccountType::Agent {
+                let token = house.employ(account, &mark(node)).await;
+                let (what, owner) = (format!("w{node:03}"), Owner::Node(node));
+                workers.push(Key { what, owner, token, good: true, worker: true });
+            }
         }
         let about = (0..goods.len()).find(|node| tree.nodes[*node].kind == 'A').unwrap();
         let all = whole(&mut database).await;
@@ -126,6 +135,7 @@ impl AccessWorld {
             let key = town.invite(person).await;
             town.keys.push(key);
         }
+        town.keys.extend(workers);
         town.settle().await;
         town
     }
@@ -146,7 +156,8 @@ impl AccessWorld {
         let owner = KeyOwner::Member(member.id);
         let key = tenancy.issue_key(owner, &badge(person), None).await.unwrap();
         self.tree.people[person].id = member.id.get();
-        Key { what: badge(person), owner: Owner::Person(person), token: key.token, good: true }
+        let (what, owner) = (badge(person), Owner::Person(person));
+        Key { what, owner, token: key.token, good: true, worker: false }
     }
 
     /// Notes the ids of contacts; deactivates, deletes and removes whatever the tree marks so.

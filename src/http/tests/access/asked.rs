@@ -9,6 +9,8 @@ use crate::http::tests::access::tree::{Expected, Key, Named, Reach, Rule};
 
 /// Its body names an Agent beside the target.
 const RECEIVE: &str = "POST /agent/receiveMessage";
+/// Only the Agent's worker may.
+pub(super) const RELEASE: &str = "POST /computer/accounts/{targetAccountId}/secrets/release";
 /// Its body names a session of an Agent at or below the target.
 const RESET: &str = "POST /computer/sessions/reset";
 
@@ -182,6 +184,8 @@ fn due(town: &AccessWorld, operation: &str, reach: &Reach, node: usize) -> Optio
         | "GET /tokens"
         | "GET /integration/{slug}/{version}"
         | "GET /domains" => own,
+        // The mark is a secret of the app.
+        RELEASE => own,
         "GET /apps" | "GET /apps/{appId}/{appVersion}" => own.filter(|_| kind == 'A'),
         // A page holds only the last entries.
         "GET /audit" => own.filter(|_| kind == 'A'),
@@ -201,6 +205,20 @@ impl AccessWorld {
         agents.find(|node| self.tree.shows(reach, *node) && !self.tree.is_gone(*node))
     }
 
+    /// Provisions this Agent's computer, if an earlier request ended it, and makes the worker's key
+    /// that of the new worker.
+    pub(super) async fn employ_again(&mut self, node: usize) {
+        let agent = self.house.store.account(self.account(node)).await.unwrap().unwrap();
+        let (computer, _) = self.house.http.use_cases.computers.provision(&agent).await.unwrap();
+        let job = computer.job.unwrap().id;
+        sqlx::query("UPDATE keys SET worker_job = $1 WHERE account_id = $2 AND worker_job <> $1")
+            .bind(job.as_bytes().as_slice())
+            .bind(agent.id.get())
+            .execute(&mut self.database)
+            .await
+            .unwrap();
+    }
+
     /// Returns the answer; no earlier request had this `number`.
     pub(super) async fn ask(&mut self, asked: &Asked<'_>, number: usize) -> Reply {
         let id = self.tree.id(asked.named);
@@ -215,6 +233,9 @@ impl AccessWorld {
         if let (Some(field), Expected::Allowed(reach)) = (deletes, &asked.expected) {
             let made = self.make_below(reach.target, asked.operation).await;
             sample = sample.holding(field, json!(made));
+        }
+        if let (RELEASE, Expected::Allowed(reach)) = (asked.operation, &asked.expected) {
+            self.employ_again(reach.target).await;
         }
         if let (RECEIVE, Expected::Allowed(reach)) = (asked.operation, &asked.expected)
             && let Some(agent) = self.addressee(reach)

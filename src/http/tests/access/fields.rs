@@ -9,7 +9,7 @@ use crate::http::tests::access::access_world::AccessWorld;
 use crate::http::tests::access::asked::{Asked, places};
 use crate::http::tests::access::matrix::{AGENT, tree};
 use crate::http::tests::access::sample::{Sample, sample};
-use crate::http::tests::access::tree::{Expected, Named, above, rules};
+use crate::http::tests::access::tree::{Expected, Key, Named, Owner, above, rules};
 
 /// Names of values that are decided elsewhere.
 const DECIDED: &[&str] = &[
@@ -51,7 +51,9 @@ const KNOWN: &[(&str, &str)] = &[
 async fn nobody_sets_what_is_decided_elsewhere() {
     let mut town = AccessWorld::of(tree()).await;
     let before = town.rows().await;
-    let keys = [town.keys[0].token.clone(), town.keys[AGENT].token.clone()];
+    let keys = vec![town.keys[0].token.clone(), town.keys[AGENT].token.clone()];
+    let owned = |key: &&Key| key.worker && key.owner == Owner::Node(AGENT);
+    let workers: Vec<_> = town.keys.iter().filter(owned).map(|key| key.token.clone()).collect();
     for operation in OPERATIONS {
         if operation.form.body == BodyRule::None {
             continue;
@@ -63,7 +65,8 @@ async fn nobody_sets_what_is_decided_elsewhere() {
             if known {
                 continue;
             }
-            for token in &keys {
+            let keys = if operation.need.worker { &workers } else { &keys };
+            for token in keys {
                 let request = sample(&name, &town.goods[AGENT], 0).holding(field, json!(1));
                 let reply = town.send(&name, &request, token).await;
                 assert_eq!(reply.status, 400, "{name} {field}: {}", reply.text());

@@ -133,7 +133,9 @@ impl AccessWorld {
         let mut keys = self.keys.clone();
         keys.retain(|key| !same.contains(&key.owner) && key.owner != Owner::Person(10));
         let owner = Owner::Node(AGENT);
-        let of = |what: &str, token: String| Key { what: what.into(), owner, token, good: false };
+        keys.retain(|key| !key.worker || key.owner == owner);
+        let (good, worker) = (false, false);
+        let of = |what: &str, token: String| Key { what: what.into(), owner, token, good, worker };
         for what in ["revoked", "expired"] {
             let made = self.house.tenancy.create_key(self.account(AGENT), what).await.unwrap();
             keys.push(of(what, made.token));

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::http::tests::access::NOBODY;
 use crate::http::tests::access::access_world::{Goods, PICTURE};
+use crate::http::tests::access::asked::RELEASE;
 
 /// The target in the path of an operation.
 pub(super) const IN_PATH: &str = "{targetAccountId}";
@@ -168,6 +169,8 @@ fn set_up(operation: &str, sample: Sample, (new, url): (&str, &str), session: &s
         "POST /messages/{uuid}/outcome" => {
             sample.with(json!({ "agentOutcome": new, "override": new }))
         }
+        // Every Agent has it.
+        RELEASE => sample.with(json!({ "apps": ["crm/v1"] })),
         "POST /computer/sessions/reset" => sample.with(json!({ "sessionKey": session })),
         _ => sample,
     }

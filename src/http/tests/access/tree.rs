@@ -48,6 +48,8 @@ pub(super) struct Key {
     pub(super) token: String,
     /// Neither revoked nor expired, and made by us.
     pub(super) good: bool,
+    /// The key of the worker that the Agent has now.
+    pub(super) worker: bool,
 }
 
 /// The target that a request names.
@@ -216,6 +218,10 @@ impl Tree {
             return Expected::NoKey;
         }
         let home = self.home(key.owner);
+        // A worker is no administrator.
+        if key.worker && !rule.members {
+            return Expected::Forbidden;
+        }
         if let Owner::Person(own) = key.owner {
             let itself = named == Named::Nothing || named == Named::Person(own);
             if itself && rule.targets.contains('M') {
@@ -226,7 +232,8 @@ impl Tree {
                 return Expected::Forbidden;
             }
         }
-        if !rule.callers.contains(self.nodes[home].kind) {
+        let calls = |kind: char| rule.callers.contains(kind);
+        if !calls(self.nodes[home].kind) && !(key.worker && calls('W')) {
             return Expected::Forbidden;
         }
         let (target, person) = match named {

@@ -19,6 +19,7 @@ impl Changes {
             .await;
         let provisioned = &["computer.provisioned"];
         self.make_once(&format!("POST {base}/provision"), id, json!({}), provisioned).await;
+        self.release(&format!("{base}/secrets/release")).await;
         let wipe = json!({ "wipeState": true });
         let deprovisioned = &["computer.deprovisioned"];
         self.make_once(&format!("POST {base}/deprovision"), id, wipe, deprovisioned).await;
@@ -27,6 +28,21 @@ impl Changes {
         let key = json!({ "sessionKey": mail.session.to_string() });
         let reset = "POST /computer/sessions/reset";
         self.make_once(reset, id, key, &["session.reset"]).await;
+    }
+
+    /// Only the Agent's worker may, so another key makes this change.
+    async fn release(&mut self, path: &str) {
+        self.house.hire("worker", "agent1").await;
+        self.entries = log(&self.house, "partner", "").await.len() + 1;
+        self.made.insert(format!("POST {path}"));
+        let path = path.replace("{targetAccountId}", &self.house.id("agent1").to_string());
+        let reply = self.house.post("worker", &path, json!({ "secrets": ["key"] })).await;
+        assert_eq!(reply.success(200)["secrets"], json!({ "key": "a-secret" }));
+        let entries = log(&self.house, "partner", "").await;
+        assert_eq!(
+            (entries.len(), &entries[0]["action"]),
+            (self.entries, &json!("secrets.released"))
+        );
     }
 
     /// Changes to configurations are recorded by field name, without values.
