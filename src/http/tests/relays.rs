@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::app::relay::RelayChange;
+use crate::app::relay::{RelayChange, Relays};
 use crate::app::vault::Vault;
 use crate::domain::member::Role;
 use crate::domain::relay::RelayType;
@@ -319,6 +319,17 @@ async fn part_of_it_is_refused(house: &House, url: &str) {
     }
 }
 
+/// The way in of an adapter has nothing to be shown, and takes a new secret with its new key.
+async fn an_adapter_takes_a_new_secret(house: &House, theirs: &Relays) {
+    let rotate = RelayChange { rotate_key: true, ..RelayChange::default() };
+    theirs.set(house.id("agent1"), RelayType::Json, &rotate).await.unwrap();
+    let (same, anew) = (json!({ "verification": {} }), json!({ "rotateInboundKey": true }));
+    let reply = house.call("agent1", "POST", JSON, Some(&same)).await;
+    reply.problem(409, "conflict", "send rotateInboundKey: true");
+    let made = house.call("agent1", "POST", JSON, Some(&anew)).await.success(200);
+    assert!(made["secret"].is_string());
+}
+
 #[tokio::test]
 async fn what_another_key_sealed_can_be_set_once_more() {
     let house = House::new().await;
@@ -340,15 +351,7 @@ async fn what_another_key_sealed_can_be_set_once_more() {
     let topic = [("topicArn".to_owned(), Some("arn:aws:sns:eu-west-1:1:mail".to_owned()))];
     let pinned = RelayChange { verification: Some(topic.into()), ..RelayChange::default() };
     theirs.set(org, RelayType::Ses, &pinned).await.unwrap();
-    // That of an adapter has nothing to be shown, and takes a new secret with its new key.
-    let agent = house.id("agent1");
-    let rotate = RelayChange { rotate_key: true, ..RelayChange::default() };
-    theirs.set(agent, RelayType::Json, &rotate).await.unwrap();
-    let (same, anew) = (json!({ "verification": {} }), json!({ "rotateInboundKey": true }));
-    let reply = house.call("agent1", "POST", JSON, Some(&same)).await;
-    reply.problem(409, "conflict", "send rotateInboundKey: true");
-    let made = house.call("agent1", "POST", JSON, Some(&anew)).await.success(200);
-    assert!(made["secret"].is_string());
+    an_adapter_takes_a_new_secret(&house, &theirs).await;
     let (relay, way) = (
         house.store.relay(org, RelayType::Mailgun).await.unwrap().unwrap(),
         house.store.inbound_way(org, RelayType::Mailgun).await.unwrap().unwrap(),
