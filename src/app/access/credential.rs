@@ -58,6 +58,7 @@ impl Access {
             expires_at: None,
             last_used_at: None,
             revoked_at: None,
+            worker_job: None,
         };
         let way_in = Some(kind);
         Ok(Caller { key, account, member: None, level, has_api: true, way_in })
