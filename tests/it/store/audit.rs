@@ -141,7 +141,7 @@ async fn change_computer(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'
             let computer = store.computer(agent.id).await.unwrap().unwrap();
             let job = computer.job.unwrap().id;
             let release = Release { agent: agent.id, job, revision: computer.revision, apps: &[] };
-            store.record_release(release, &[Change::made("secrets", "key")], act).await.unwrap();
+            store.record_release(release, &[Change::made("app", "crm/v1")], act).await.unwrap();
             "record_release"
         }
         4 => {
