@@ -235,7 +235,6 @@ impl House {
         let relays = relays(&store, &vault, &mint, (&rules, &guard));
         let woken = (relays.clone(), Arc::new(events.clone()) as _);
         let access = Access::new(store.clone(), mint.clone(), &access_rules, &app_rules);
-        let access = access.releasing_secrets(true);
         let use_cases = UseCases {
             inbound: inbound::of(&store, &rules, &dns, woken),
             relays,
@@ -243,7 +242,7 @@ impl House {
             apps: Apps::new(store.clone(), vault.clone(), mint.clone(), app_rules),
             computers: Computers::new(store.clone(), vault, mint.clone(), access_rules.keys.idle()),
             followers: access.for_followers(store.clone()),
-            access,
+            access: access.releasing_secrets(true),
             tenancy: tenancy.clone(),
             mailbox: Mailbox::new(store.clone()),
             destinations: Destinations::new(

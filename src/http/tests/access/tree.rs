@@ -233,7 +233,7 @@ impl Tree {
             }
         }
         let calls = |kind: char| rule.callers.contains(kind);
-        if !calls(self.nodes[home].kind) && !(key.worker && calls('W')) {
+        if !(calls(self.nodes[home].kind) || key.worker && calls('W')) {
             return Expected::Forbidden;
         }
         let (target, person) = match named {
