@@ -27,7 +27,7 @@ const IN_FILES: (&str, &str) = (
 /// Each n-th call, in steps that meet every place of the way in some round.
 fn faults() -> Vec<Fault> {
     let mut faults = Vec::new();
-    let rounds = i64::try_from(scale()).unwrap();
+    let rounds = i64::from(scale());
     for number in (1..=3 * rounds).map(|step| 1 + 3 * (step - 1)) {
         let fault = |call, error, torn| Fault { call, number, error, stays: false, torn };
         faults.push(fault(Call::Write, EIO, false));

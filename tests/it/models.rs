@@ -5,6 +5,8 @@
 //! Each model has guards. With all of them its properties hold in every state. Without one of them
 //! the search finds the steps to the fault: so the model can fail, and the guard is needed.
 
+#![expect(clippy::print_stderr, reason = "a search says how many states it saw")]
+
 mod commit;
 mod deliveries;
 mod directory;
