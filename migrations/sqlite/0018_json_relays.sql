@@ -1,4 +1,5 @@
--- Ways in of adapters (`json`), beside those of providers. SQLite changes no CHECK, so the table is made anew on both.
+-- Ways in of adapters (`json`), beside those of providers. SQLite changes no CHECK, so the table is made anew,
+-- with the indexes that it had.
 CREATE TABLE inbound_ways_anew (
     id           BLOB PRIMARY KEY,
     account_id   INTEGER NOT NULL REFERENCES accounts (id),
