@@ -1,4 +1,4 @@
-//! What keeps certificates by ACME, without an authority.
+//! Keeping certificates by ACME, without an authority.
 //! `tests/it/acme.rs` tests the whole exchange against an authority.
 
 mod challenges;

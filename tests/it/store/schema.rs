@@ -177,7 +177,17 @@ fn migrations_are_twins_statement_by_statement() {
                 .filter(|one| one.trim() != "END");
             statements.map(|one| one.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
         };
-        assert_eq!(words(read("sqlite")), words(read("postgres")), "{name:?}");
+        let (sqlite, postgres) = (words(read("sqlite")), words(read("postgres")));
+        match sqlite.iter().find(|one| one.contains("_anew (")) {
+            // SQLite changes no CHECK and makes its table anew, PostgreSQL changes the CHECK alone.
+            Some(table) => {
+                let checks = postgres.iter().filter_map(|one| Some(one.split_once(" CHECK ")?.1));
+                let checks: Vec<_> = checks.collect();
+                assert!(!checks.is_empty(), "{name:?}");
+                assert!(checks.iter().all(|check| table.contains(check)), "{name:?}: {checks:?}");
+            }
+            None => assert_eq!(sqlite, postgres, "{name:?}"),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! A browser of the tests' own: Chromium without a window, driven by chromedriver on the loopback.
 //! It reaches nothing but 127.0.0.1, and is gone with its test.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::process::Stdio;
@@ -18,7 +19,11 @@ use super::PATIENCE;
 use super::webdriver::{Driver, Element};
 
 /// A phone, a small window, a large one.
-const WIDTHS: [u32; 3] = [400, 1024, 1600];
+const WIDTHS: [u32; 3] = [400, 1024, WIDEST];
+/// Shows all that the others show; colours, which take the most time, are looked at in this one.
+const WIDEST: u32 = 1600;
+/// The rules of axe-core whose findings depend on the colours.
+const COLOURS: [&str; 2] = ["color-contrast", "link-in-text-block"];
 /// The width of pictures for documents.
 const PICTURE: u32 = 1440;
 
@@ -26,14 +31,14 @@ const PICTURE: u32 = 1440;
 const GUARD: &str = "cat; kill -9 \"-$0\"";
 
 /// Runs axe-core over the page and hands over what a person who needs help cannot pass.
-const AXE: &str = "const done = arguments[0];\n\
+const AXE: &str = "const [options, done] = arguments;\n\
     const why = (node) => [...node.any, ...node.all, ...node.none].map((one) => one.message);\n\
     const rows = ({ violations }) => violations\n\
     \x20   .filter(({ impact }) => impact === 'serious' || impact === 'critical')\n\
     \x20   .flatMap(({ id, impact, nodes }) => nodes.map((node) => ({\n\
     \x20       rule: id, impact, selector: node.target.flat().join(' '), why: why(node).join('; '),\n\
     \x20   })));\n\
-    axe.run({ resultTypes: ['violations'] })\n\
+    axe.run({ resultTypes: ['violations'], ...options })\n\
     \x20   .then((found) => done({ found: rows(found) }), (error) => done({ error: String(error) }));";
 
 /// The colours that a reader prefers.
@@ -166,6 +171,11 @@ impl Browser {
 
     /// The serious and critical findings of axe-core on the page as it is now.
     pub async fn axe(&self) -> Vec<Violation> {
+        self.axe_with(json!({})).await
+    }
+
+    /// As [`Self::axe`], with options of its `run`.
+    async fn axe_with(&self, options: Value) -> Vec<Violation> {
         if self.run("return Boolean(window.axe)", &[]).await != true {
             let path = "target/tools/node/node_modules/axe-core/axe.min.js";
             let source = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path));
@@ -173,7 +183,7 @@ impl Browser {
                 .unwrap_or_else(|error| panic!("{path}: {error}: run the tests by scripts/test"));
             self.driver.execute(&source, &[]).await;
         }
-        let answer = self.driver.execute_async(AXE).await;
+        let answer = self.driver.execute_async(AXE, &[options]).await;
         assert!(answer["error"].is_null(), "axe-core: {}", answer["error"]);
         serde_json::from_value(answer["found"].clone()).unwrap()
     }
@@ -194,8 +204,9 @@ impl Browser {
         severe.filter_map(|entry| entry["message"].as_str()).map(str::to_owned).collect()
     }
 
-    /// The faults of the open page at each width: what axe-core finds, sideways scroll, errors and
-    /// requests to others. Leaves pictures of it if `scripts/screenshots` asks for them.
+    /// The faults of the open page at each width: findings of axe-core, sideways scroll, errors and
+    /// requests to others. Dark, only the colours are other than light. Leaves pictures of it if
+    /// `scripts/screenshots` asks for them.
     pub async fn faults(&self, scheme: Scheme) -> Vec<String> {
         let mut faults = Vec::new();
         for width in WIDTHS {
@@ -217,7 +228,13 @@ impl Browser {
 
     async fn faults_at(&self, width: u32, name: &str, scheme: Scheme) -> Vec<String> {
         self.resize(width, 900).await;
-        let found = self.axe().await;
+        let others = COLOURS.map(|rule| (rule, json!({ "enabled": false })));
+        let found = match (scheme, width) {
+            (Scheme::Light, WIDEST | PICTURE) => self.axe().await,
+            (Scheme::Light, _) => self.axe_with(json!({ "rules": BTreeMap::from(others) })).await,
+            (Scheme::Dark, WIDEST | PICTURE) => self.axe_with(json!({ "runOnly": COLOURS })).await,
+            (Scheme::Dark, _) => Vec::new(),
+        };
         let mut faults: Vec<_> =
             found.iter().map(|one| format!("{width} {scheme:?}: {one}")).collect();
         if self.scrolls_sideways().await {

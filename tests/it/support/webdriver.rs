@@ -2,12 +2,15 @@
 //! for its logs and its DevTools). The kept clients bring `serde_json/preserve_order`, with which
 //! tests would see other JSON than the server's users.
 
+use std::time::Duration;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 
-use super::PATIENCE;
+/// Bounds each command: axe-core takes a minute for a long page where many tests share a core.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The name of an element's id in answers (§12.2).
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
@@ -68,8 +71,8 @@ impl Driver {
     }
 
     /// Runs the body of a function whose last argument takes the result.
-    pub async fn execute_async(&self, script: &str) -> Value {
-        self.post("/execute/async", &json!({ "script": script, "args": [] })).await
+    pub async fn execute_async(&self, script: &str, arguments: &[Value]) -> Value {
+        self.post("/execute/async", &json!({ "script": script, "args": arguments })).await
     }
 
     pub async fn find(&self, selector: &str) -> Element {

@@ -1,4 +1,4 @@
-//! What is kept of a certificate and of its authority: whose it is, and what happens to damage.
+//! Records of a certificate and of its authority: whose they are, and what happens to damage.
 
 use super::*;
 
