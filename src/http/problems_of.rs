@@ -19,6 +19,11 @@ use crate::domain::fault::{Fault, join};
 use crate::http::error::{Code, Problem};
 use crate::store::StoreError;
 
+/// Says that a request may have been carried out already, and that nothing is refused.
+pub(in crate::http) const CARRIED_OUT: &str = "a request with this Idempotency-Key (webhook-id at \
+    /inbound) is under way, or was carried out and its answer was not stored (lost, or too large): \
+    check the result before you send another request";
+
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         match error {
@@ -28,12 +33,7 @@ impl From<StoreError> for Problem {
                     blob store or damaged there: quote requestId when you report it";
                 Self { cause: Some(with_causes(&error)), ..Self::new(Code::OriginalLost, DETAIL) }
             }
-            StoreError::Repeated => {
-                const DETAIL: &str = "a request with this Idempotency-Key is under way, or was \
-                                      carried out and its answer was not stored (lost, or too \
-                                      large): check the result before you send another request";
-                Self::new(Code::Conflict, DETAIL)
-            }
+            StoreError::Repeated => Self::new(Code::Conflict, CARRIED_OUT),
             // As if the account had never existed.
             StoreError::NoAccount => Denied::OutOfScope.into(),
             _ => Self::unavailable(with_causes(&error)),

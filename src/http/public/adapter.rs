@@ -15,6 +15,7 @@ use crate::domain::relay::{Forwarded, WayIn};
 use crate::http::error::{Code, Problem};
 use crate::http::in_process::{Asked, InProcess};
 use crate::http::passage::observe::Trace;
+use crate::http::problems_of::CARRIED_OUT;
 use crate::http::state::Http;
 
 /// A request to the way in of an adapter, not verified yet.
@@ -41,6 +42,8 @@ pub(super) async fn take(
         Err(problem) if matches!(problem.code, Code::RateLimited | Code::RequestTimeout) => {
             Err(problem.retryable())
         }
+        // Its message may be stored: no record says that it was refused.
+        Err(problem) if problem.detail == CARRIED_OUT => Err(problem),
         Err(problem) if problem.code.status().is_client_error() => {
             inbound.record_refusal(way, *from, &problem.detail, request.body.len()).await;
             Err(problem)

@@ -141,6 +141,21 @@ async fn a_webhook_id_is_taken_in_once_and_answered_each_time() {
     assert_eq!(post.messages().await, 4);
 }
 
+/// Its message is stored, so no record may say that it was refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeat_whose_answer_was_not_kept_is_no_refusal() {
+    let post = Post::with("[idempotency]\nmax_answer_bytes = 1024\n").await;
+    let way = open(&post.house, "org1").await;
+    let long = with(&call(&post), "message", json!("x".repeat(1024)));
+    way.post(&post, "msg_1", &long).await.success(200);
+    way.post(&post, "msg_1", &long).await.problem(409, "conflict", "check the result");
+    assert_eq!(refusals(&post).await, [json!(null); 0]);
+    let other = with(&long, "summary", json!("Another."));
+    way.post(&post, "msg_1", &other).await.problem(409, "conflict", "another request");
+    assert_eq!(refusals(&post).await.len(), 1);
+    assert_eq!(post.messages().await, 1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_adapter_did_not_sign_is_nobodys() {
     let post = Post::with("[limits]\nmax_body_bytes = 4096\nmax_drained_bytes = 0\n").await;
