@@ -95,9 +95,13 @@ pub struct Running {
 }
 
 impl Running {
-    /// Resolves with the reason when the store can no longer be trusted: the process must end.
-    pub async fn broken(&self) -> StoreError {
-        self.stores.mail.broken().await
+    /// Resolves with the reason why the process must end: the store can no longer be trusted, or a
+    /// part that nothing replaces has panicked.
+    pub async fn broken(&self) -> RunError {
+        tokio::select! {
+            broken = self.stores.mail.broken() => broken.into(),
+            () = self.shutdown.failed() => RunError::Panicked,
+        }
     }
 
     /// Returns the addresses by their names: `smtp`, `smtps`, `http` or `https`, `metrics`, `acme`.
@@ -306,10 +310,11 @@ pub async fn start_on(
         threads,
         _serving: serving,
     };
-    incoming.serve.into_iter().for_each(|serve| shutdown.spawn(serve));
+    incoming.serve.into_iter().for_each(|serve| shutdown.spawn(shutdown.vital(serve)));
     tls.follow(&rules.smtp.tls, &shutdown);
     let (delivering, last_word) = (shutdown.clone(), rules.store.gateways.silence());
-    shutdown.spawn_with_last_word(last_word, deliver(dispatcher, heartbeat, delivering));
+    let delivering = shutdown.vital(deliver(dispatcher, heartbeat, delivering));
+    shutdown.spawn_with_last_word(last_word, delivering);
     spawn_clean_up(&store, mint.clock(), rules.retention, rules.store.objects.sweep(), &shutdown);
     let (audit, agents) = (api.use_cases.audit.clone(), api.use_cases.agents.clone());
     spawn_background(audit, agents, erasures, &shutdown);
@@ -317,16 +322,16 @@ pub async fn start_on(
     let stop = shutdown.clone();
     shutdown.spawn(async move { system.run(stop.soft()).await });
     let stop = shutdown.clone();
-    let following = async move { events.run(stop.soft()).await };
+    let following = shutdown.vital(async move { events.run(stop.soft()).await });
     shutdown.spawn_on(&running.threads.streams(), following);
     let router = api::router(&api, settings.console.then_some(secure), settings.mcp);
     if let Some((socket, _)) = metrics {
         let router = http::metrics_router(Arc::clone(&api));
         let serving = http::serve(socket, router, Arc::clone(&api), shutdown.clone(), None);
-        shutdown.spawn_on(&running.threads.requests(), serving);
+        shutdown.spawn_on(&running.threads.requests(), shutdown.vital(serving));
     }
     let serving = http::serve(socket, router, api, shutdown.clone(), tls.https);
-    shutdown.spawn_on(&running.threads.requests(), serving);
+    shutdown.spawn_on(&running.threads.requests(), shutdown.vital(serving));
     log_start(&running, &place, secure);
     Ok(running)
 }

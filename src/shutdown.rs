@@ -11,12 +11,25 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Passed to every task that lives longer than a request. A panic ends its own task alone.
+/// Passed to every task that lives longer than a request. A panic ends its own task alone; that of a
+/// [`Shutdown::vital`] one is told to the program.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
     soft: CancellationToken,
     hard: CancellationToken,
+    failed: CancellationToken,
     tasks: TaskTracker,
+}
+
+/// Cancels its token where it is dropped by a panic.
+struct Vital(CancellationToken);
+
+impl Drop for Vital {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.cancel();
+        }
+    }
 }
 
 impl Shutdown {
@@ -71,6 +84,21 @@ impl Shutdown {
         }
     }
 
+    /// A task without which the process must not go on: mail that nobody delivers, for example, would
+    /// only pile up. None that reads what strangers wrote: they must not end the process.
+    pub fn vital<T>(&self, task: impl Future<Output = T>) -> impl Future<Output = T> {
+        let vital = Vital(self.failed.clone());
+        async move {
+            let _vital = vital;
+            task.await
+        }
+    }
+
+    /// Resolves when a vital task has panicked.
+    pub async fn failed(&self) {
+        self.failed.cancelled().await;
+    }
+
     /// Resolves at the hard stop.
     pub async fn hard(&self) {
         self.hard.cancelled().await;
@@ -100,5 +128,22 @@ impl Shutdown {
             self.tasks.wait().await;
         }
         in_time
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_panic_of_a_vital_task_is_told_and_that_of_another_is_not() {
+        let shutdown = Shutdown::default();
+        shutdown.spawn(async { panic!("of a session") });
+        shutdown.spawn(shutdown.vital(async {}));
+        shutdown.begin();
+        shutdown.tasks.wait().await;
+        assert!(!shutdown.failed.is_cancelled());
+        shutdown.spawn(shutdown.vital(async { panic!("of the deliveries") }));
+        shutdown.failed().await;
     }
 }

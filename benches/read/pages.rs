@@ -44,6 +44,7 @@ pub async fn requests(
     let (uuid, room) = (uuid.as_str().unwrap(), room.as_str().unwrap());
 
     let (partner, agent) = (site.house.partner.id, site.house.agents["support"].id);
+    let of_agent = |page: &str| format!("{base}/console/{agent}{page}");
     let of_partner = |page: &str| format!("{base}/console/{partner}{page}");
     [
         ("live", of_partner("/live")),
@@ -53,7 +54,17 @@ pub async fn requests(
         ("rooms", of_partner("/rooms")),
         ("one room", of_partner(&format!("/rooms/{room}"))),
         ("refused, a month", of_partner("/refused?period=month")),
-        ("policy", format!("{base}/console/{agent}/policy")),
+        ("policy", of_agent("/policy")),
+        ("agent", of_agent("/agent")),
+        ("setup", of_agent("/setup")),
+        ("accounts", of_partner("/accounts")),
+        ("domains", of_partner("/domains")),
+        ("keys", of_partner("/keys")),
+        ("audit", of_partner("/audit")),
+        ("webhooks", of_partner("/webhooks")),
+        ("event catalogue", of_partner("/catalog")),
+        ("system", of_partner("/system")),
+        ("sessions", of_partner("/sessions")),
         ("search, a common word", of_partner(&format!("/search?q={}", fill::COMMON))),
         ("search, a rare word", of_partner(&format!("/search?q={}", fill::RARE))),
     ]

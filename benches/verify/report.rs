@@ -21,6 +21,8 @@ pub struct Line {
     pub whole: Duration,
     /// Counting a message that was accepted, and its commit: what `--metrics` shows.
     pub metrics: Duration,
+    /// Tracing it where traces are off.
+    pub untraced: Duration,
     /// Allocations of the whole: their number and their bytes.
     pub allocations: usize,
     pub allocated: usize,
@@ -35,13 +37,13 @@ impl Line {
 pub fn print_table(lines: &[Line]) {
     println!("CPU time per message, µs\n");
     println!(
-        "{:<15} {:>9} {:>10} {:>8} {:>10} {:>10} {:>10} {:>8}  verify / least  allocations, bytes",
-        "signed", "octets", "least", "scan", "verify", "read", "whole", "metrics"
+        "{:<15} {:>9} {:>10} {:>8} {:>10} {:>10} {:>10} {:>8} {:>9}  verify / least  allocations, bytes",
+        "signed", "octets", "least", "scan", "verify", "read", "whole", "metrics", "untraced"
     );
     for line in lines {
         let micros = |time: Duration| time.as_secs_f64() * 1e6;
         println!(
-            "{:<15} {:>9} {:>10.1} {:>8.1} {:>10.1} {:>10.1} {:>10.1} {:>8.2} {:>8.2} {:>12} {:>10}",
+            "{:<15} {:>9} {:>10.1} {:>8.1} {:>10.1} {:>10.1} {:>10.1} {:>8.2} {:>9.4} {:>8.2} {:>12} {:>10}",
             line.signed.name(),
             line.octets,
             micros(line.least),
@@ -50,6 +52,7 @@ pub fn print_table(lines: &[Line]) {
             micros(line.read),
             micros(line.whole),
             micros(line.metrics),
+            micros(line.untraced),
             line.of_least(),
             line.allocations,
             line.allocated,
@@ -67,6 +70,7 @@ pub fn print_json(lines: &[Line]) {
                 "leastNanos": nanos(line.least), "scanNanos": nanos(line.scan),
                 "verifyNanos": nanos(line.verify), "readNanos": nanos(line.read),
                 "wholeNanos": nanos(line.whole), "metricsNanos": nanos(line.metrics),
+                "untracedNanos": nanos(line.untraced),
                 "verifyOfLeast": line.of_least(),
                 "allocations": line.allocations, "allocatedOctets": line.allocated,
             })

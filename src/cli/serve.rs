@@ -85,6 +85,7 @@ impl Serve {
                     service_manager::reloading().await;
                     running.reload().await;
                     service_manager::ready(&running).await;
+                    watchdog.told_ready().await;
                 }
             }
         };

@@ -155,4 +155,9 @@ pub enum RunError {
     Tls(#[from] rustls::Error),
     #[error("cannot read a PEM root certificate from {path}")]
     AcmeRoot { path: PathBuf, source: Option<std::io::Error> },
+    #[error(
+        "a part that the server cannot do without has panicked, as the output above says: start \
+         gatepost again (a service manager does), and report the lines of the panic"
+    )]
+    Panicked,
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use tokio::time::Instant;
+use url::Url;
 
 use super::masked;
 use super::outcome::{self, ReceiverResponse};
@@ -22,10 +23,34 @@ use crate::traces::Traces;
 /// Names the span of the attempt, for the receiver's own (W3C Trace Context).
 const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 
+/// The network, as attempts use it. Tests simulate one.
+pub trait Post: Clone + Send + Sync + 'static {
+    /// Sends `body` to a URL of a customer, within bounds of its own.
+    fn post(
+        &self,
+        url: &Url,
+        headers: HeaderMap,
+        body: Bytes,
+        behind: AfterResponse,
+    ) -> impl Future<Output = Result<Response, EgressError>> + Send;
+}
+
+impl Post for Client {
+    async fn post(
+        &self,
+        url: &Url,
+        headers: HeaderMap,
+        body: Bytes,
+        behind: AfterResponse,
+    ) -> Result<Response, EgressError> {
+        self.post(url, headers, body, behind).await
+    }
+}
+
 /// The parts that every attempt needs. Cheap to clone.
 #[derive(Clone)]
-pub struct Sender {
-    pub client: Client,
+pub struct Sender<P = Client> {
+    pub client: P,
     pub mint: Mint,
     pub links: Links,
     pub rules: std::sync::Arc<WebhookRules>,
@@ -40,7 +65,7 @@ pub struct Request {
     pub body: Bytes,
 }
 
-impl Sender {
+impl<P: Post> Sender<P> {
     /// Makes one attempt, and logs one line. Never fails: errors are part of the attempt. `behind`
     /// says whether to keep the connection for the destination's next delivery.
     pub async fn attempt(&self, claim: &Claim, behind: AfterResponse) -> (Attempt, Outcome) {

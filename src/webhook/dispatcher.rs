@@ -10,13 +10,13 @@ use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::attempt::Sender;
+use super::attempt::{Post, Sender};
 use super::lanes::{Bounds, Lanes, Offer};
 use crate::domain::clock::Timestamp;
 use crate::domain::delivery::{Attempt, Claim, Outcome, TAKEN_OF_EACH};
 use crate::domain::id::DestinationId;
 use crate::domain::ports::Wake;
-use crate::egress::client::AfterResponse;
+use crate::egress::client::{AfterResponse, Client};
 use crate::rules::WebhookRules;
 use crate::shutdown::Shutdown;
 
@@ -113,9 +113,9 @@ enum QueueReply {
     Pause(Duration),
 }
 
-pub struct Dispatcher<Q> {
+pub struct Dispatcher<Q, P = Client> {
     queue: Arc<Q>,
-    sender: Sender,
+    sender: Sender<P>,
     bell: Bell,
     lanes: Lanes<Box<Claim>>,
     running: JoinSet<AttemptEnd>,
@@ -139,8 +139,8 @@ pub struct Dispatcher<Q> {
     failures: u32,
 }
 
-impl<Q: Queue> Dispatcher<Q> {
-    pub fn new(queue: Arc<Q>, sender: Sender, bell: Bell) -> Self {
+impl<Q: Queue, P: Post> Dispatcher<Q, P> {
+    pub fn new(queue: Arc<Q>, sender: Sender<P>, bell: Bell) -> Self {
         let lanes = Lanes::new(Bounds::from(sender.rules.as_ref()));
         Self {
             queue,
@@ -177,10 +177,13 @@ impl<Q: Queue> Dispatcher<Q> {
                 self.ask();
                 continue;
             }
+            // In one order, so that a simulation is repeated by its seed: claims before ends, of which
+            // there may always be one more.
             tokio::select! {
+                biased;
                 () = shutdown.soft() => break,
-                Some(ended) = self.running.join_next() => self.handle_end(ended),
                 Some(asked) = self.asking.join_next() => self.handle_reply(asked, &shutdown),
+                Some(ended) = self.running.join_next() => self.handle_end(ended),
                 Some(_) = self.recording.join_next() => {}
                 Some(_) = self.returning.join_next() => {}
                 () = self.bell.0.notified() => self.ask_soon(),
@@ -390,7 +393,7 @@ impl<Q: Queue> Dispatcher<Q> {
 /// delivery would come back forever.
 async fn attempt_and_record<Q: Queue>(
     queue: Arc<Q>,
-    sender: Sender,
+    sender: Sender<impl Post>,
     claim: Claim,
     behind: AfterResponse,
 ) -> AttemptEnd {

@@ -6,7 +6,7 @@
 //! not start wait in their lane, within bounds. A claim that finds no room there is dropped: it is
 //! due again when its lease ends, and its lane rests until then.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -79,7 +79,7 @@ struct Lane<T> {
 #[derive(Debug)]
 pub struct Lanes<T> {
     bounds: Bounds,
-    lanes: HashMap<DestinationId, Lane<T>>,
+    lanes: BTreeMap<DestinationId, Lane<T>>,
     running: usize,
     running_slow: usize,
     waiting: usize,
@@ -87,7 +87,7 @@ pub struct Lanes<T> {
 
 impl<T> Lanes<T> {
     pub fn new(bounds: Bounds) -> Self {
-        Self { bounds, lanes: HashMap::new(), running: 0, running_slow: 0, waiting: 0 }
+        Self { bounds, lanes: BTreeMap::new(), running: 0, running_slow: 0, waiting: 0 }
     }
 
     pub fn free(&self) -> usize {

@@ -115,6 +115,11 @@ impl Watchdog {
         Self { _telling: telling, state }
     }
 
+    /// Must follow [`ready`]: a state that is another is told anew.
+    pub(super) async fn told_ready(&self) {
+        *self.state.lock().await = Some("ready".to_owned());
+    }
+
     /// Tells no state any more, so that the next one that somebody else tells stays.
     pub(super) async fn keep_status(&self) {
         *self.state.lock().await = None;

@@ -1,5 +1,6 @@
 mod claims;
 mod memory;
+mod simulation;
 
 use std::net::IpAddr;
 use std::sync::Mutex;
