@@ -37,7 +37,7 @@ use crate::rules::{
     ForwardRules, IntakeRules, RetentionRules, Rules, RulesError, Share, StoreRules, WebhookRules,
 };
 use crate::shutdown::Shutdown;
-use crate::store::{Serving, Store, StoreError, StorePlace};
+use crate::store::{Serving, Store, StorePlace};
 use crate::tls::Files;
 use crate::tls::acme::Acme;
 use crate::verify::{Authenticator, Servers, VerifyError};

@@ -86,7 +86,7 @@ impl Shutdown {
 
     /// A task without which the process must not go on: mail that nobody delivers, for example, would
     /// only pile up. None that reads what strangers wrote: they must not end the process.
-    pub fn vital<T>(&self, task: impl Future<Output = T>) -> impl Future<Output = T> {
+    pub fn vital<F: Future>(&self, task: F) -> impl Future<Output = F::Output> + use<F> {
         let vital = Vital(self.failed.clone());
         async move {
             let _vital = vital;

@@ -11,8 +11,8 @@ use tokio::process::Command;
 use crate::support::python::interpreter;
 use crate::support::{TestGateway, http, signed};
 
-/// Bounds the generator; it is done in a part of it.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// Bounds the generator, which takes minutes where many tests share a core.
+const PATIENCE: Duration = Duration::from_secs(1800);
 
 /// The checks: faults that no server may have, and the declarations of each operation.
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\

@@ -109,7 +109,7 @@ impl World {
                 0..4 => Receiver::Prompt,
                 4 => Receiver::Slow,
                 5 if is_rough => Receiver::Flaky,
-                6 if is_rough => Receiver::Down(dice.within(Duration::from_secs(3000))),
+                6 if is_rough => Receiver::Down(dice.within(Duration::from_secs(400))),
                 7 => Receiver::Leaves(1 + dice.below(20)),
                 _ => Receiver::Prompt,
             };
@@ -133,7 +133,7 @@ impl World {
             is_rough,
             flaw,
             start: Instant::now(),
-            calm_from: Duration::from_secs(300),
+            calm_from: Duration::from_secs(120),
             deeds: Mutex::new(deeds),
         })
     }
@@ -333,8 +333,7 @@ impl World {
         let target = targets.get_mut(&destination).unwrap();
         let of_it = target.under_way.entry(gateway).or_default();
         *of_it += 1;
-        let most = if target.ordered { 1 } else { dispatcher.concurrency_per_destination };
-        if *of_it > most {
+        if *of_it > dispatcher.concurrency_per_destination {
             broken.push(of("too many attempts at a time to one destination"));
         }
         let all = targets.values().filter_map(|target| target.under_way.get(&gateway));
