@@ -13,6 +13,11 @@ use crate::domain::fault::{Fault, sentence};
 use crate::domain::words::Words;
 use crate::wire::{Id, Word};
 
+/// Says that a request may have been carried out already, and that nothing is refused.
+pub(in crate::http) const CARRIED_OUT: &str = "a request with this Idempotency-Key (webhook-id at \
+    /inbound) is under way, or was carried out and its answer was not stored (lost, or too large): \
+    check the result before you send another request";
+
 /// For unmatched paths, and for inbound keys that open nothing.
 pub(super) const NOTHING_HERE: &str = "there is nothing at this path: GET / shows where to begin";
 

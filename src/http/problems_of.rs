@@ -16,13 +16,8 @@ use crate::app::tenancy::details::DetailError;
 use crate::app::tls_reports::TlsReportError;
 use crate::domain::causes::with_causes;
 use crate::domain::fault::{Fault, join};
-use crate::http::error::{Code, Problem};
+use crate::http::error::{CARRIED_OUT, Code, Problem};
 use crate::store::StoreError;
-
-/// Says that a request may have been carried out already, and that nothing is refused.
-pub(in crate::http) const CARRIED_OUT: &str = "a request with this Idempotency-Key (webhook-id at \
-    /inbound) is under way, or was carried out and its answer was not stored (lost, or too large): \
-    check the result before you send another request";
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {

@@ -12,10 +12,9 @@ use axum::response::Response;
 
 use crate::app::access::Credential;
 use crate::domain::relay::{Forwarded, WayIn};
-use crate::http::error::{Code, Problem};
+use crate::http::error::{CARRIED_OUT, Code, Problem};
 use crate::http::in_process::{Asked, InProcess};
 use crate::http::passage::observe::Trace;
-use crate::http::problems_of::CARRIED_OUT;
 use crate::http::state::Http;
 
 /// A request to the way in of an adapter, not verified yet.

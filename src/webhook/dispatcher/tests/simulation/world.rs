@@ -78,12 +78,12 @@ pub(super) struct Deeds {
     pub(super) targets: BTreeMap<DestinationId, Target>,
     /// Names whose claims others may take.
     dead: BTreeSet<i64>,
-    /// Whose names these are: the first is 1.
+    /// The gateway of each name; the first name is 1.
     names: Vec<usize>,
-    /// Of each gateway, destinations of which it was told that nothing more may be sent.
+    /// Gateways, each with a destination that it knows to get nothing more.
     told: BTreeSet<(usize, DestinationId)>,
     pub(super) broken: Vec<String>,
-    /// Of all that happened, in its order.
+    /// A digest of all that happened, in its order.
     trace: DefaultHasher,
 }
 
