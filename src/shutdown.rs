@@ -88,6 +88,8 @@ impl Shutdown {
     /// only pile up. None that reads what strangers wrote: they must not end the process.
     pub fn vital<F: Future>(&self, task: F) -> impl Future<Output = F::Output> + use<F> {
         let vital = Vital(self.failed.clone());
+        // Boxed, as some are large: else each call on the way to the runtime has them on its stack.
+        let task = Box::pin(task);
         async move {
             let _vital = vital;
             task.await
