@@ -44,7 +44,7 @@ struct Gateways<'a> {
 #[tokio::test(flavor = "multi_thread")]
 async fn three_gateways_that_die_again_and_again_lose_nothing() {
     let restarts = vec![(4, Stop::Fast)];
-    let limit = Duration::from_secs(300);
+    let limit = Duration::from_secs(900);
     run(Plan { messages: 1_500, sessions: 8, kill_every: 180, restarts, limit }).await;
 }
 

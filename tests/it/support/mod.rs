@@ -61,7 +61,7 @@ use tempfile::TempDir;
 use site::Site;
 
 /// Bounds every wait on state; nothing here takes nearly as long.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A gateway in this process; what surrounds it can be reached through it.
 pub struct TestGateway {
