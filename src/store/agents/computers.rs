@@ -50,7 +50,7 @@ pub struct Release<'a> {
     pub apps: &'a [AppRecord],
 }
 
-/// The result of [`Base::record_release`]; only `Recorded` writes anything.
+/// The result of `record_release`; only `Recorded` writes anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReleaseNote {
     Recorded,
