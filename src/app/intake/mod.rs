@@ -329,7 +329,8 @@ impl Intake for Gateway {
         head: Bytes,
         size: u64,
     ) -> IntakeReply {
-        let refused = RefusedMessage { reason, detail: &detail, head: &head, size };
+        let source = Source::Email;
+        let refused = RefusedMessage { reason, detail: &detail, head: &head, size, source };
         let began = Instant::now();
         let recorded = self.record_refusal(&envelope, refused, began).await;
         let reply = recorded.unwrap_or_else(|error| self.trouble(&error));
