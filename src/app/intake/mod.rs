@@ -48,6 +48,7 @@ use crate::domain::policy::Proof;
 use crate::domain::ports::{Client, Envelope, Intake, IntakeReply, Recipient, Wake};
 use crate::domain::reason::Reason;
 use crate::domain::repeats::{LogCause, Repeats};
+use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
 use crate::metrics::Metrics;
 use crate::rules::IntakeRules;

@@ -1,5 +1,7 @@
 //! API keys, found by their hash.
 
+use uuid::Uuid;
+
 use super::accounts;
 use super::audit::{self, Note};
 use super::feature_columns::{feature_columns, has};
