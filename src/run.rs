@@ -322,7 +322,7 @@ pub async fn start_on(
     let stop = shutdown.clone();
     shutdown.spawn(async move { system.run(stop.soft()).await });
     let stop = shutdown.clone();
-    let following = shutdown.vital(async move { events.run(stop.soft()).await });
+    let following = async move { events.run(stop.soft()).await };
     shutdown.spawn_on(&running.threads.streams(), following);
     let router = api::router(&api, settings.console.then_some(secure), settings.mcp);
     if let Some((socket, _)) = metrics {

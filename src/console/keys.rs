@@ -22,6 +22,8 @@ struct Token {
     token: String,
     id: String,
     description: String,
+    #[serde(rename = "type")]
+    kind: String,
     created_at: String,
     last_used_at: Option<String>,
     expires_at: Option<String>,

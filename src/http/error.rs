@@ -13,11 +13,6 @@ use crate::domain::fault::{Fault, sentence};
 use crate::domain::words::Words;
 use crate::wire::{Id, Word};
 
-/// Says that a request may have been carried out already, and that nothing is refused.
-pub(in crate::http) const CARRIED_OUT: &str = "a request with this Idempotency-Key (webhook-id at \
-    /inbound) is under way, or was carried out and its answer was not stored (lost, or too large): \
-    check the result before you send another request";
-
 /// For unmatched paths, and for inbound keys that open nothing.
 pub(super) const NOTHING_HERE: &str = "there is nothing at this path: GET / shows where to begin";
 
@@ -117,12 +112,15 @@ pub struct Problem {
     pub faults: Vec<Fault>,
     /// The checks of `/readyz`.
     pub checks: Vec<Value>,
+    /// The request may have been carried out: nothing was refused.
+    pub may_be_done: bool,
 }
 
 impl Problem {
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         let (faults, checks) = (Vec::new(), Vec::new());
-        Self { code, detail: detail.into(), cause: None, retry_after: None, faults, checks }
+        let (detail, may_be_done) = (detail.into(), false);
+        Self { code, detail, cause: None, retry_after: None, faults, checks, may_be_done }
     }
 
     /// Without the keys that its texts may quote.

@@ -11,12 +11,13 @@ use crate::app::intake::reception::ReceptionError;
 use crate::app::mailbox::outcomes::OutcomeError;
 use crate::app::relay::RelayError;
 use crate::app::relay::inbound::InboundError;
+use crate::app::relay::providers::Unavailable;
 use crate::app::tenancy::TenancyError;
 use crate::app::tenancy::details::DetailError;
 use crate::app::tls_reports::TlsReportError;
 use crate::domain::causes::with_causes;
 use crate::domain::fault::{Fault, join};
-use crate::http::error::{CARRIED_OUT, Code, Problem};
+use crate::http::error::{Code, Problem};
 use crate::store::StoreError;
 
 impl From<StoreError> for Problem {
@@ -28,7 +29,13 @@ impl From<StoreError> for Problem {
                     blob store or damaged there: quote requestId when you report it";
                 Self { cause: Some(with_causes(&error)), ..Self::new(Code::OriginalLost, DETAIL) }
             }
-            StoreError::Repeated => Self::new(Code::Conflict, CARRIED_OUT),
+            StoreError::Repeated => {
+                const DETAIL: &str = "a request with this Idempotency-Key (webhook-id at /inbound) \
+                                      is under way, or was carried out and its answer was not \
+                                      stored (lost, or too large): check the result before you \
+                                      send another request";
+                Self { may_be_done: true, ..Self::new(Code::Conflict, DETAIL) }
+            }
             // As if the account had never existed.
             StoreError::NoAccount => Denied::OutOfScope.into(),
             _ => Self::unavailable(with_causes(&error)),
@@ -192,6 +199,7 @@ impl From<ComputerError> for Problem {
             E::Name | E::Named | E::Patch(_) | E::Reason | E::NoPlace => Code::InvalidRequest,
             E::NoComputer | E::NotProvisioned | E::NoSecret(_) | E::NoApp(_) | E::NoRoom
             | E::NoSession | E::NothingCame => Code::NotFound,
+            E::NotWorker => Code::Forbidden,
             // A vault without its key is a state of this server that conflicts with the request.
             E::Exists | E::Stale { .. } | E::Busy | E::Vault(_) => Code::Conflict,
         };
@@ -234,6 +242,11 @@ impl From<InboundError> for Problem {
         match error {
             InboundError::Forged(error) => Self::new(Code::Unauthorized, error.to_string()),
             InboundError::Broken(error) => Self::invalid(error),
+            // Its signature was verified: its sender can mend a clock.
+            InboundError::Unavailable(Unavailable::Early) => Self::busy(
+                "the signature is dated in the future: the clock of its sender is ahead, or that of \
+                 this server is behind",
+            ),
             InboundError::Unavailable(_) | InboundError::Relays(_) => {
                 Self::unavailable(with_causes(&error))
             }

@@ -459,7 +459,7 @@ impl AccessRules {
         self.threads.validate()?;
         self.events.validate()?;
         ranges!("access.toml", idempotency of self.idempotency, {
-            keep_hours: 1..=168;
+            keep_hours: 3..=168;
             max_answer_bytes: 1024..=1 << 24;
         })?;
         ranges!("access.toml", keys of self.keys, {

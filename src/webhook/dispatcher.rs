@@ -177,13 +177,13 @@ impl<Q: Queue, P: Post> Dispatcher<Q, P> {
                 self.ask();
                 continue;
             }
-            // In one order, so that a simulation is repeated by its seed: claims before ends, of which
-            // there may always be one more.
+            // In one order, so that a simulation is repeated by its seed. Ends come first, as they may
+            // halt what a claim brings; there are no more of them than attempts under way.
             tokio::select! {
                 biased;
                 () = shutdown.soft() => break,
-                Some(asked) = self.asking.join_next() => self.handle_reply(asked, &shutdown),
                 Some(ended) = self.running.join_next() => self.handle_end(ended),
+                Some(asked) = self.asking.join_next() => self.handle_reply(asked, &shutdown),
                 Some(_) = self.recording.join_next() => {}
                 Some(_) = self.returning.join_next() => {}
                 () = self.bell.0.notified() => self.ask_soon(),

@@ -53,7 +53,7 @@ impl Caller {
     }
 
     /// Tells whether the caller is an administrator: every account is, a member by its role. A
-    /// worker is none: it makes no keys that would outlive it.
+    /// worker is none: it makes no keys of accounts and members.
     pub fn is_administrator(&self) -> bool {
         let by_role = self.member.as_ref().is_none_or(|member| member.role == Role::Admin);
         by_role && self.key.worker_job.is_none()

@@ -45,6 +45,10 @@ impl Access {
         let hash = token::INBOUND.hash(key).ok_or(Denied::NoKey)?;
         let way = self.store.inbound_way_by_key(kind, hash).await?.ok_or(Denied::NoKey)?;
         let account = self.store.account(way.account).await?.ok_or(Denied::NoKey)?;
+        // As a key of it, which opens nothing while it or an account above is suspended.
+        if !self.store.is_active(&account).await? {
+            return Err(Denied::NoKey);
+        }
         self.has(&account, Feature::Relays).await?;
         let level = identity::level(&identity_of(&account, None)).ok_or(Denied::OutOfScope)?;
         let key = Key {

@@ -190,7 +190,7 @@ impl Access {
                 Ok(ConsoleLink { secret, expires_at, key, session })
             }
             KeyInsertion::NoOwner => Err(LinkError::NoAccount(account)),
-            KeyInsertion::NoMaker => Err(LinkError::MakerRevoked),
+            KeyInsertion::NoMaker | KeyInsertion::NoWorker => Err(LinkError::MakerRevoked),
             KeyInsertion::TooMany => Err(LinkError::TooManyKeys { most: most_keys }),
         }
     }

@@ -38,6 +38,8 @@ pub enum ComputerError {
         "the configuration was changed by another request at the same time: read it again and retry"
     )]
     Busy,
+    #[error("this needs the key of the Agent's provisioned worker")]
+    NotWorker,
     #[error("name 1 to {MOST_NAMED} secrets and apps: in secrets, in apps, or in both")]
     Named,
     #[error("the configuration of this Agent's computer has no secret {0:?}")]

@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::config::SECRETS;
+use super::config::{SECRETS, shown};
 use super::{ComputerError, Computers, TRIES, place};
 use crate::app::vault;
 use crate::domain::app::{AppRecord, AppRef, Use};
 use crate::domain::audit::Change;
 use crate::domain::computer::Computer;
-use crate::domain::id::AccountId;
+use crate::domain::id::{AccountId, KeyId};
 use crate::store::{Release, ReleaseNote};
 
 /// Most names of one request: bounds its audit entry.
@@ -33,14 +33,16 @@ pub struct Released {
 }
 
 impl Computers {
-    /// Returns all that is wanted, or fails and tells nothing. `job` provisioned the worker that
-    /// asks; fails with `NotProvisioned` once another job followed it.
+    /// Returns all that is wanted, or fails and tells nothing. `asks` is the key, and the job that
+    /// provisioned its worker; fails with `NotWorker` once another job followed it, or once the key
+    /// lost its right.
     pub async fn release(
         &self,
         agent: AccountId,
-        job: Uuid,
+        asks: (KeyId, Uuid),
         wanted: &Wanted,
     ) -> Result<Released, ComputerError> {
+        let (key, job) = asks;
         let named = wanted.secrets.len().saturating_add(wanted.apps.len());
         if !(1..=MOST_NAMED).contains(&named) {
             return Err(ComputerError::Named);
@@ -51,10 +53,11 @@ impl Computers {
             records.retain(|record| wanted.apps.contains(&record.app));
             let released = self.opened(&computer, &records, wanted)?;
             let names = names(wanted, &records);
-            let release = Release { agent, job, revision: computer.revision, apps: &records };
+            let revision = computer.revision;
+            let release = Release { agent, key, job, revision, apps: &records };
             match self.store.record_release(release, &names, self.act()).await? {
                 ReleaseNote::Recorded => return Ok(released),
-                ReleaseNote::NoWorker => return Err(ComputerError::NotProvisioned),
+                ReleaseNote::NoWorker => return Err(ComputerError::NotWorker),
                 // Another request changed or removed one of them meanwhile.
                 ReleaseNote::Changed => {}
             }
@@ -75,12 +78,12 @@ impl Computers {
         let mut secrets = Map::new();
         if let Some(first) = wanted.secrets.first() {
             let sealed = computer.config.sealed.as_deref();
-            let sealed = sealed.ok_or_else(|| ComputerError::NoSecret(first.clone()))?;
+            let sealed = sealed.ok_or_else(|| ComputerError::NoSecret(shown(first).to_owned()))?;
             let open = self.vault.open(&place(computer.agent), sealed)?;
             let mut all = vault::fields(&open, "computers")?;
             for name in &wanted.secrets {
                 let value = all.remove(name);
-                let value = value.ok_or_else(|| ComputerError::NoSecret(name.clone()))?;
+                let value = value.ok_or_else(|| ComputerError::NoSecret(shown(name).to_owned()))?;
                 secrets.insert(name.clone(), value);
             }
         }

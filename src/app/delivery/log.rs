@@ -328,8 +328,8 @@ impl EventLog {
     async fn place(&self, limit: u32) -> Result<u64, StoreError> {
         let store = self.store.clone();
         let placing = self.mail.spawn(async move { store.place_events(limit).await });
-        // Fails only when the runtime ends.
-        placing.await.unwrap_or(Ok(0))
+        // It panicked, or the runtime ends.
+        placing.await.unwrap_or(Err(StoreError::Ended))
     }
 
     async fn place_batch(&self) -> Result<u64, StoreError> {

@@ -48,6 +48,7 @@ use crate::domain::policy::Proof;
 use crate::domain::ports::{Client, Envelope, Intake, IntakeReply, Recipient, Wake};
 use crate::domain::reason::Reason;
 use crate::domain::repeats::{LogCause, Repeats};
+use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
 use crate::metrics::Metrics;
 use crate::rules::IntakeRules;
@@ -329,7 +330,8 @@ impl Intake for Gateway {
         head: Bytes,
         size: u64,
     ) -> IntakeReply {
-        let refused = RefusedMessage { reason, detail: &detail, head: &head, size };
+        let source = Source::Email;
+        let refused = RefusedMessage { reason, detail: &detail, head: &head, size, source };
         let began = Instant::now();
         let recorded = self.record_refusal(&envelope, refused, began).await;
         let reply = recorded.unwrap_or_else(|error| self.trouble(&error));

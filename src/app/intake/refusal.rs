@@ -27,6 +27,8 @@ pub struct RefusedMessage<'m> {
     pub head: &'m [u8],
     /// Bytes read or declared.
     pub size: u64,
+    /// Mail, unless a platform says otherwise of what it handed in.
+    pub source: Source,
 }
 
 impl Gateway {
@@ -81,7 +83,7 @@ impl Gateway {
     pub(super) fn refusal(
         &self,
         envelope: &Envelope,
-        RefusedMessage { reason, detail, head, size }: RefusedMessage<'_>,
+        RefusedMessage { reason, detail, head, size, source }: RefusedMessage<'_>,
         lineage: Lineage,
         recipient: Option<&Recipient>,
     ) -> IntakeRecord {
@@ -93,7 +95,7 @@ impl Gateway {
         IntakeRecord {
             id: IntakeId(self.mint.uuid()),
             at: self.mint.clock().now(),
-            source: Source::Email,
+            source,
             lineage,
             agent: recipient.and_then(|recipient| recipient.agent),
             recipient: recipient.map(|recipient| recipient.as_sent.clone()).unwrap_or_default(),

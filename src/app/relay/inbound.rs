@@ -30,6 +30,7 @@ use crate::domain::ports::{Client, Envelope, Intake as _, IntakeReply, Posted, R
 use crate::domain::reason::Reason;
 use crate::domain::relay::{Forwarded, Hop, RelayType, Verification, WayIn};
 use crate::domain::repeats::{LogCause, Repeats};
+use crate::domain::source::Source;
 use crate::mail::line_ends::{as_received, refused_on_the_wire};
 use crate::rules::{BareLineEnds, InboundRules};
 
@@ -38,6 +39,16 @@ const TRANSACTIONS: usize = 10;
 
 /// Requests larger than this (bytes) are read on the blocking pool.
 const LARGE: usize = 256 * 1024;
+
+/// A post that is refused, and why.
+#[derive(Clone, Copy, Debug)]
+pub struct RefusedPost<'p> {
+    pub words: &'p str,
+    pub size: usize,
+    /// In plain words.
+    pub proof: &'static str,
+    pub source: Source,
+}
 
 #[derive(Clone)]
 pub struct Inbound {
@@ -175,37 +186,40 @@ impl Inbound {
         refusal: Refusal,
         size: usize,
     ) -> Result<PostOutcome, InboundError> {
+        let kind = way.verification.kind();
         let error = match refusal {
             Refusal::Unavailable(error) => return Err(error.into()),
             Refusal::Mode(error) => {
-                let answer = self.record_refusal(way, from, &error.to_string(), size).await;
+                let words = error.to_string();
+                let answer = self.record_refusal(way, from, unread(kind, &words, size)).await;
                 return Ok(sum(&[answer]));
             }
             Refusal::Forged(error) => InboundError::from(error),
             Refusal::Broken(error) => error.into(),
         };
-        self.record_refusal(way, from, &error.to_string(), size).await;
+        self.record_refusal(way, from, unread(kind, &error.to_string(), size)).await;
         Err(error)
     }
 
-    /// Logs for the operator, and records for the account, why a request was not read: the provider
+    /// Logs for the operator, and records for the account, why a request was refused: the provider
     /// may drop the message without telling anybody.
     pub async fn record_refusal(
         &self,
         way: &WayIn,
         from: IpAddr,
-        words: &str,
-        size: usize,
+        post: RefusedPost<'_>,
     ) -> IntakeReply {
+        let RefusedPost { words, size, proof, source } = post;
         let (account, kind) = (&way.account, way.verification.kind());
         let size = u64::try_from(size).unwrap_or(u64::MAX);
         if let Some(left_out) = self.repeats.due(LogCause::Provider) {
             const SAID: &str = "request of a provider refused";
             warn!(account.id = %account.id, provider = kind.as_str(), reason = words, left_out, "{SAID}");
         }
-        let posted = posted(kind, "nothing was examined");
+        let posted = posted(kind, proof);
         let envelope = envelope(client(None, None, from), String::new(), posted);
-        let refused = RefusedMessage { reason: Reason::Malformed, detail: words, head: &[], size };
+        let (reason, detail, head) = (Reason::Malformed, words, &[][..]);
+        let refused = RefusedMessage { reason, detail, head, size, source };
         self.gateway.refused_within(account, &envelope, refused).await
     }
 
@@ -311,7 +325,8 @@ impl Inbound {
         if let Some(words) = words {
             let whole = envelope(client, reverse_path, posted(kind, proof));
             let reason = Reason::Malformed;
-            let refused = RefusedMessage { reason, detail: &words, head: &[], size };
+            let source = Source::Email;
+            let refused = RefusedMessage { reason, detail: &words, head: &[], size, source };
             return Ok(sum(&[self.gateway.refused_within(account, &whole, refused).await]));
         }
         let (mut answers, mut groups) = (Vec::new(), Groups::default());
@@ -409,6 +424,12 @@ impl Groups {
 fn client(said: Option<IpAddr>, helo: Option<String>, from: IpAddr) -> Client {
     let address = said.unwrap_or(from).to_canonical();
     Client { address, helo: helo.unwrap_or_default(), esmtp: true, tls: None }
+}
+
+/// A post of which nothing was proven. Records of adapters are never mail.
+const fn unread(kind: RelayType, words: &str, size: usize) -> RefusedPost<'_> {
+    let source = if matches!(kind, RelayType::Json) { Source::Chat } else { Source::Email };
+    RefusedPost { words, size, proof: "nothing was examined", source }
 }
 
 /// The proof of a record that an account's own adapter posted.

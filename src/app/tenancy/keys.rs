@@ -90,6 +90,7 @@ impl Tenancy {
             KeyInsertion::Inserted => Ok(NewKey { key, token }),
             KeyInsertion::NoOwner => Err(TenancyError::NoOwner(owner.id())),
             KeyInsertion::NoMaker => Err(TenancyError::MakerRevoked),
+            KeyInsertion::NoWorker => Err(TenancyError::NoWorker(account)),
             KeyInsertion::TooMany => Err(TenancyError::TooManyKeys { most }),
         }
     }

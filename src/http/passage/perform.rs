@@ -67,7 +67,7 @@ pub(in crate::http) struct Client {
 }
 
 /// Authorises and performs the request of an authenticated client. The audit log counts a 403
-/// `forbidden`.
+/// `forbidden`, and each 403 of an operation that is a worker's (threats S1).
 pub(in crate::http) async fn perform_for(
     http: Arc<Http>,
     request: MatchedRequest,
@@ -76,7 +76,12 @@ pub(in crate::http) async fn perform_for(
     let (audit, actor) = (http.use_cases.audit.clone(), client.actor.clone());
     let operation = request.operation;
     let performed = authorise(http, request, client).await;
-    if performed.as_ref().is_err_and(|problem| problem.code == Code::Forbidden) {
+    let is_counted = |problem: &Problem| match problem.code {
+        Code::Forbidden => true,
+        Code::FeatureRequired => operation.need.worker,
+        _ => false,
+    };
+    if performed.as_ref().is_err_and(is_counted) {
         audit.denied(&actor, &operation.name());
     }
     performed

@@ -10,12 +10,17 @@ use std::sync::Arc;
 
 use axum::response::Response;
 
+use serde::Deserialize;
+
 use crate::app::access::Credential;
-use crate::domain::relay::{Forwarded, WayIn};
-use crate::http::error::{CARRIED_OUT, Code, Problem};
+use crate::app::relay::inbound::{RefusedPost, signed_by};
+use crate::domain::relay::{Forwarded, RelayType, WayIn};
+use crate::domain::source::Source;
+use crate::http::error::{Code, Problem};
 use crate::http::in_process::{Asked, InProcess};
 use crate::http::passage::observe::Trace;
 use crate::http::state::Http;
+use crate::wire::Word;
 
 /// A request to the way in of an adapter, not verified yet.
 pub(super) struct PostedRecord {
@@ -42,13 +47,26 @@ pub(super) async fn take(
             Err(problem.retryable())
         }
         // Its message may be stored: no record says that it was refused.
-        Err(problem) if problem.detail == CARRIED_OUT => Err(problem),
+        Err(problem) if problem.may_be_done => Err(problem),
         Err(problem) if problem.code.status().is_client_error() => {
-            inbound.record_refusal(way, *from, &problem.detail, request.body.len()).await;
+            let (proof, source) = (signed_by(RelayType::Json).proof, source_of(&request.body));
+            let (words, size) = (problem.detail.as_str(), request.body.len());
+            inbound.record_refusal(way, *from, RefusedPost { words, size, proof, source }).await;
             Err(problem)
         }
         other => other,
     }
+}
+
+/// The channel that a record names, which is never mail.
+fn source_of(record: &[u8]) -> Source {
+    #[derive(Deserialize)]
+    struct Named {
+        source: Word<Source>,
+    }
+    let named =
+        serde_json::from_slice::<Named>(record).ok().map(|Named { source: Word(source) }| source);
+    named.filter(|source| *source != Source::Email).unwrap_or(Source::Chat)
 }
 
 async fn submit(

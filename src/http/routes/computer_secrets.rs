@@ -57,6 +57,7 @@ pub struct Release {
 
 pub async fn release(call: Call, request: Release) -> Result<Released, Problem> {
     let job = call.caller.key.worker_job.ok_or(Denied::NotWorker)?;
+    let asks = (call.caller.key.id, job);
     let apps = request.apps.unwrap_or_default();
     let apps = apps.iter().map(|AppName(name)| {
         let app = name.split_once('/').and_then(|(id, version)| AppRef::new(id, version));
@@ -67,7 +68,7 @@ pub async fn release(call: Call, request: Release) -> Result<Released, Problem> 
         apps: apps.collect::<Result<_, _>>()?,
     };
     let agent = call.account().id;
-    let Opened { secrets, apps } = call.computers().release(agent, job, &wanted).await?;
+    let Opened { secrets, apps } = call.computers().release(agent, asks, &wanted).await?;
     let apps = apps.into_iter().map(|(app, settings)| (app.to_string(), settings.into()));
     Ok(Released {
         target_account_id: agent.into(),

@@ -2,8 +2,7 @@
 //! secrets.
 
 use serde_json::{Value, json};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sqlx::{AssertSqlSafe, Connection as _, Row as _};
+use sqlx::{AssertSqlSafe, Row as _};
 
 use crate::app::apps::{Apps, AppsError};
 use crate::app::vault::{Vault, VaultError};
@@ -27,9 +26,7 @@ impl House {
 
     /// Every cell of every table as the database has it, one after the other, text as bytes.
     async fn dump(&self) -> Vec<u8> {
-        let file = self._folder.path().join("data/gatepost.db");
-        let options = SqliteConnectOptions::new().filename(file);
-        let mut database = SqliteConnection::connect_with(&options).await.unwrap();
+        let mut database = self.database().await;
         let columns =
             "SELECT t.name, c.name FROM sqlite_schema AS t, pragma_table_info(t.name) AS c
                        WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite%'";

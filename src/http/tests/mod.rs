@@ -60,6 +60,8 @@ use std::time::Duration;
 
 use axum::Router;
 use serde_json::Value;
+use sqlx::Connection as _;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -191,6 +193,13 @@ fn new_urls(guard: Guard, server: SocketAddr) -> NewUrls {
 }
 
 impl House {
+    /// A connection to its database past the store.
+    async fn database(&self) -> SqliteConnection {
+        let file = self._folder.path().join("data/gatepost.db");
+        let options = SqliteConnectOptions::new().filename(file);
+        SqliteConnection::connect_with(&options).await.unwrap()
+    }
+
     pub(crate) async fn new() -> Self {
         Self::with("").await
     }

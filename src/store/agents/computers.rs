@@ -10,7 +10,7 @@ use crate::domain::app::AppRecord;
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::computer::{Computer, ComputerState, Configuration, Job};
-use crate::domain::id::AccountId;
+use crate::domain::id::{AccountId, KeyId};
 use crate::domain::scope::Scope;
 use crate::store::base::Base;
 use crate::store::base::page::within;
@@ -18,7 +18,7 @@ use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, Statement, sql};
-use crate::store::tenancy::accounts;
+use crate::store::tenancy::{accounts, keys};
 
 /// New values for a record, except its state.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -44,6 +44,8 @@ pub enum ComputerOutcome {
 #[derive(Clone, Copy, Debug)]
 pub struct Release<'a> {
     pub agent: AccountId,
+    /// The key that asks.
+    pub key: KeyId,
     pub job: Uuid,
     /// The revision of the computer's configuration.
     pub revision: i64,
@@ -54,7 +56,8 @@ pub struct Release<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReleaseNote {
     Recorded,
-    /// The computer is not provisioned by this job any more.
+    /// The computer is not provisioned by this job any more, or the key may not have secrets any
+    /// more.
     NoWorker,
     /// The configuration or an app was changed or removed since it was read.
     Changed,
@@ -228,9 +231,12 @@ impl Base {
         transact!(self, async |tx| {
             accounts::passed(&mut tx, agent).await?;
             let known = lock(&mut tx, agent).await?;
-            let Some(known) = known.filter(|known| known.is_provisioned_by(release.job)) else {
+            let known = known.filter(|known| known.is_provisioned_by(release.job));
+            // The key may have lost its right while this waited.
+            let Some(known) = known else { return Ok(ReleaseNote::NoWorker) };
+            if !keys::may_have_secrets(&mut tx, release.key, act.at, &self.offer).await? {
                 return Ok(ReleaseNote::NoWorker);
-            };
+            }
             let mut same = known.revision == release.revision;
             for app in release.apps {
                 same = same && app_records::is_current(&mut tx, app).await?;

@@ -39,8 +39,7 @@ pub enum CommitOutcome {
     /// Another request already used this Idempotency-Key; nothing was written.
     Repeated,
     /// A large original that was stored before the transaction was erased meanwhile, and must be
-    /// put into the blob store again. Nothing was written, except that its holder may have the
-    /// Idempotency-Key already.
+    /// put into the blob store again. Nothing was written.
     Unkept,
 }
 
@@ -69,17 +68,20 @@ impl CommitWriter {
         pass_gates(&mut tx, &arrived).await?;
         let stale = stale(&mut tx, &self.base.offer, group, &arrived).await?;
         let named = contents::named(&mut tx, &arrived).await?;
-        let repeated = received::repeated(&mut tx, group, &stale).await?;
+        let gone =
+            |one: &Arrived| one.place == OriginalPlace::Named && !named.contains_key(&one.digest);
+        let gone: Vec<bool> = group.iter().map(|prepared| prepared.arrived().any(gone)).collect();
+        // Requests that are not carried out now are not remembered as if they were.
+        let put_off: Vec<bool> =
+            stale.iter().zip(&gone).map(|(stale, gone)| stale | gone).collect();
+        let repeated = received::repeated(&mut tx, group, &put_off).await?;
         let mut answers = Vec::with_capacity(group.len());
         let mut admitted = Vec::with_capacity(group.len());
-        for (place, (prepared, stale)) in group.iter().zip(stale).enumerate() {
-            let gone = |one: &Arrived| {
-                one.place == OriginalPlace::Named && !named.contains_key(&one.digest)
-            };
-            answers.push(match (stale, prepared.arrived().any(gone)) {
+        for (place, prepared) in group.iter().enumerate() {
+            answers.push(match (stale[place], gone[place]) {
                 (true, _) => CommitOutcome::Stale,
-                _ if repeated.contains(&place) => CommitOutcome::Repeated,
                 (false, true) => CommitOutcome::Unkept,
+                _ if repeated.contains(&place) => CommitOutcome::Repeated,
                 (false, false) => CommitOutcome::Done(Vec::new()),
             });
             if let Some(CommitOutcome::Done(_)) = answers.last() {

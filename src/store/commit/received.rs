@@ -65,16 +65,16 @@ pub async fn active(
     Ok(active)
 }
 
-/// Remembers the requests, in the order of their digests. Returns the places in the group of those
-/// already carried out.
+/// Remembers the requests that are not `put_off`, in the order of their digests. Returns the places
+/// in the group of those already carried out.
 pub async fn repeated(
     tx: &mut Transaction,
     group: &[PreparedCommit],
-    stale: &[bool],
+    put_off: &[bool],
 ) -> Result<BTreeSet<usize>, StoreError> {
     let mut requests = BTreeMap::new();
-    for (place, (prepared, stale)) in group.iter().zip(stale).enumerate() {
-        let once = prepared.arrived().find_map(|one| one.once).filter(|_| !stale);
+    for (place, (prepared, put_off)) in group.iter().zip(put_off).enumerate() {
+        let once = prepared.arrived().find_map(|one| one.once).filter(|_| !put_off);
         if let Some((once, holder)) = once {
             requests.insert((once.digest, place), (once, holder, prepared.now));
         }

@@ -1,5 +1,7 @@
 //! API keys, found by their hash.
 
+use uuid::Uuid;
+
 use super::accounts;
 use super::audit::{self, Note};
 use super::feature_columns::{feature_columns, has};
@@ -7,6 +9,7 @@ use super::members;
 use crate::domain::account::Account;
 use crate::domain::audit::{Act, Change, Deed, Who};
 use crate::domain::clock::Timestamp;
+use crate::domain::computer::ComputerState;
 use crate::domain::feature::{Feature, Offer};
 use crate::domain::id::{AccountId, KeyId, MemberId};
 use crate::domain::key::{Key, KeyHash, KeyOwner};
@@ -38,6 +41,8 @@ pub enum KeyInsertion {
     NoOwner,
     /// The API key of the request was revoked meanwhile.
     NoMaker,
+    /// The worker for whom it is was dismissed.
+    NoWorker,
     /// The owner has as many valid keys as it may.
     TooMany,
 }
@@ -191,6 +196,11 @@ pub async fn insert(
     {
         return Ok(KeyInsertion::NoMaker);
     }
+    if let Some(job) = key.worker_job
+        && !is_provisioned_by(tx, key.account, job).await?
+    {
+        return Ok(KeyInsertion::NoWorker);
+    }
     // Marks expired keys as revoked: the index of the count does not know the time.
     let mut expired = sql("UPDATE keys SET revoked_at = expires_at");
     push_owner(&mut expired, key.owner());
@@ -236,6 +246,41 @@ pub async fn is_unrevoked(tx: &mut Transaction, id: KeyId) -> Result<bool, Store
         .bind(id.0)
         .fetch_optional(tx.on())
         .await?;
+    Ok(found.is_some())
+}
+
+/// Whether the key is valid, all accounts above it are active, and its account has `secretRelease`.
+/// Locks the key: a revocation waits until the transaction ends.
+pub async fn may_have_secrets(
+    tx: &mut Transaction,
+    id: KeyId,
+    now: Timestamp,
+    offer: &Offer,
+) -> Result<bool, StoreError> {
+    let mut query = sql("SELECT accounts.partner_id, accounts.reseller_id,
+                                accounts.organization_id, accounts.agent_id,");
+    query.push(feature_columns!("secretRelease" of "accounts")).push(" FROM keys ").push(HOLDERS);
+    query.push(" AND keys.id = ").push_value(id.0);
+    query.push(" AND (expires_at IS NULL OR expires_at > ").push_value(now).push(")");
+    let row = query.locking("FOR SHARE OF keys").fetch_optional(tx.on()).await?;
+    let Some(row) = row else { return Ok(false) };
+    has(&Columns { table: "keys", row: &row }, offer, Feature::SecretRelease)
+}
+
+/// Whether this job provisioned the Agent's computer, as the last one. Locks the record.
+async fn is_provisioned_by(
+    tx: &mut Transaction,
+    agent: AccountId,
+    job: Uuid,
+) -> Result<bool, StoreError> {
+    let found = sql("SELECT agent_id FROM computers
+                     WHERE agent_id = $1 AND job_id = $2 AND state = $3")
+    .locking("FOR SHARE")
+    .bind(agent)
+    .bind(job)
+    .bind(ComputerState::Provisioned.as_str())
+    .fetch_optional(tx.on())
+    .await?;
     Ok(found.is_some())
 }
 

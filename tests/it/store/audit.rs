@@ -27,7 +27,7 @@ use uuid::Uuid;
 
 use super::apps;
 use super::console_sessions;
-use super::keys::{keep, key};
+use super::keys::{keep, keep_for_secrets, key};
 use super::members::member;
 use super::scene::{
     Kind, Scene, account, address, address_claim, at, attempt, by, destination, everything,
@@ -140,7 +140,8 @@ async fn change_computer(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'
         3 => {
             let computer = store.computer(agent.id).await.unwrap().unwrap();
             let job = computer.job.unwrap().id;
-            let release = Release { agent: agent.id, job, revision: computer.revision, apps: &[] };
+            let (key, revision) = (store.keys(agent.id).await.unwrap()[0].id, computer.revision);
+            let release = Release { agent: agent.id, key, job, revision, apps: &[] };
             store.record_release(release, &[Change::made("app", "crm/v1")], act).await.unwrap();
             "record_release"
         }
@@ -265,6 +266,7 @@ const ANEW: &[&str] = &[
 async fn every_change_leaves_its_entry(kind: Kind) {
     let scene = Scene::new(kind).await;
     let entries = async || scene.count("SELECT COUNT(*) FROM audit_entries").await;
+    keep_for_secrets(&scene.store, &scene.agent, 77).await;
     let (mut made, mut before) = (BTreeSet::new(), entries().await);
     account(&scene.store, scene.agent.kind, Some(scene.organization.id), "another").await;
     let new = Key { id: KEY, ..key(&scene.agent, None) };

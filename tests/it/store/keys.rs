@@ -4,6 +4,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use gatepost::domain::account::Account;
 use gatepost::domain::audit::{Actor, Who};
+use gatepost::domain::feature::Feature;
 use gatepost::domain::id::{AccountId, KeyId, LARGEST_USER_ID, MemberId};
 use gatepost::domain::key::{Key, KeyHash, KeyOwner, SessionHash};
 use gatepost::domain::member::Member;
@@ -44,6 +45,17 @@ pub fn key(account: &Account, member: Option<MemberId>) -> Key {
 /// Inserts the key under a hash of 32 times this byte.
 pub async fn keep(store: &Store, key: &Key, octet: u8) -> KeyInsertion {
     store.insert_key(key, KeyHash([octet; 32]), 9, by(at(0))).await.unwrap()
+}
+
+/// Keeps a key of this Agent that may have secrets, if the Agent's worker asks.
+pub async fn keep_for_secrets(store: &Store, agent: &Account, octet: u8) -> KeyId {
+    for account in agent.lineage.ids().skip(1) {
+        let on = [(Feature::SecretRelease, Some(true))];
+        store.assign_features(account, &on, by(at(0))).await.unwrap();
+    }
+    let new = key(agent, None);
+    assert_eq!(keep(store, &new, octet).await, KeyInsertion::Inserted);
+    new.id
 }
 
 async fn holder(store: &Store, octet: u8) -> Option<(Key, Account, Option<Member>)> {

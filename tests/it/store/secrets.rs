@@ -6,17 +6,18 @@ use gatepost::domain::audit::Change;
 use gatepost::domain::delivery::Outcome;
 use gatepost::domain::destination::CustomHeader;
 use gatepost::domain::event::Category;
+use gatepost::domain::feature::Feature;
 use gatepost::domain::id::{DestinationId, MessageId};
 use gatepost::domain::key::{Key, KeyHash};
 use gatepost::domain::secret::Secret;
 use gatepost::store::{
-    AccountDeletion, DestinationChange, ForgottenSecrets, KeyInsertion, Release, ReleaseNote,
-    Rotated, Rotation,
+    AccountDeletion, DestinationChange, ForgottenSecrets, KeyInsertion, NamedKey, Release,
+    ReleaseNote, RevocableKeys, Rotated, Rotation,
 };
 use uuid::Uuid;
 
 use super::apps;
-use super::keys::{keep, key};
+use super::keys::{self, keep, keep_for_secrets};
 use super::scene::{DAY, Kind, SECOND, Scene, at, attempt, by};
 
 on_both! {
@@ -140,7 +141,7 @@ async fn a_release_is_of_what_was_read_and_for_the_present_worker(kind: Kind) {
     let (computer, _) = store.provision_computer(agent, by(at(1))).await.unwrap();
     let job = computer.job.unwrap().id;
     // The key of the worker says so, however it is found.
-    let new = Key { worker_job: Some(job), ..key(agent, None) };
+    let new = Key { worker_job: Some(job), ..keys::key(agent, None) };
     assert_eq!(keep(store, &new, 3).await, KeyInsertion::Inserted);
     assert_eq!(store.key_holder(KeyHash([3; 32])).await.unwrap().unwrap().key, new);
     assert_eq!(store.key_holder_with_others(KeyHash([3; 32])).await.unwrap().unwrap().key, new);
@@ -152,7 +153,8 @@ async fn a_release_is_of_what_was_read_and_for_the_present_worker(kind: Kind) {
     let entries = async || {
         scene.count("SELECT COUNT(*) FROM audit_entries WHERE deed = 'secrets.released'").await
     };
-    let release = Release { agent: agent.id, job, revision: computer.revision, apps: &read };
+    let (key, revision) = (keep_for_secrets(store, agent, 4).await, computer.revision);
+    let release = Release { agent: agent.id, key, job, revision, apps: &read };
     let record = async |release| store.record_release(release, &names, by(at(2))).await.unwrap();
     assert_eq!((record(release).await, entries().await), (ReleaseNote::Recorded, 1));
     let stale = Release { revision: computer.revision - 1, ..release };
@@ -163,6 +165,23 @@ async fn a_release_is_of_what_was_read_and_for_the_present_worker(kind: Kind) {
     assert_eq!(record(release).await, ReleaseNote::Changed);
     let alone = Release { apps: &[], ..release };
     assert_eq!(record(alone).await, ReleaseNote::Recorded);
+    // Rights that ended while the release waited.
+    let on = |on| [(Feature::SecretRelease, on)];
+    for (active, granted) in [(false, Some(true)), (true, Some(false)), (true, Some(true))] {
+        let act = by(at(4));
+        store.set_active(scene.organization.id, active, act).await.unwrap();
+        store.assign_features(scene.organization.id, &on(granted), act).await.unwrap();
+        let wanted = match active && granted == Some(true) {
+            true => ReleaseNote::Recorded,
+            false => ReleaseNote::NoWorker,
+        };
+        assert_eq!(record(alone).await, wanted, "{active} {granted:?}");
+    }
+    let ended = KeyHash([4; 32]);
+    let named = NamedKey::Hash(ended);
+    store.revoke_key(named, RevocableKeys::All, by(at(4))).await.unwrap().unwrap();
+    assert_eq!(record(alone).await, ReleaseNote::NoWorker);
+    let alone = Release { key: keep_for_secrets(store, agent, 5).await, ..alone };
     // Another provisioning has another worker.
     let other = Release { job: Uuid::nil(), ..alone };
     assert_eq!(record(other).await, ReleaseNote::NoWorker);
@@ -171,5 +190,8 @@ async fn a_release_is_of_what_was_read_and_for_the_present_worker(kind: Kind) {
     store.provision_computer(agent, by(at(6))).await.unwrap();
     assert_eq!(record(alone).await, ReleaseNote::NoWorker);
     store.remove_computer(agent.id, by(at(7))).await.unwrap();
-    assert_eq!((record(alone).await, entries().await), (ReleaseNote::NoWorker, 2));
+    assert_eq!((record(alone).await, entries().await), (ReleaseNote::NoWorker, 3));
+    // No key is made for a worker who was dismissed.
+    let late = Key { worker_job: Some(job), ..keys::key(agent, None) };
+    assert_eq!(keep(store, &late, 6).await, KeyInsertion::NoWorker);
 }

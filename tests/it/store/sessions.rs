@@ -20,6 +20,7 @@ use gatepost::store::{
 use serde_json::json;
 
 use super::erasure::limits;
+use super::keys::keep_for_secrets;
 use super::scene::{Kind, Scene, at, by, everything, mint, subtree};
 use crate::support::PATIENCE;
 
@@ -387,7 +388,9 @@ pub async fn exercise(scene: &Scene) {
     let (computer, _) = store.provision_computer(agent, by(at(0))).await.unwrap();
     let job = computer.job.unwrap().id;
     let apps = [super::apps::record(agent.id, Use::Installed, "crm")];
-    let release = Release { agent: agent.id, job, revision: computer.revision, apps: &apps };
+    let key = keep_for_secrets(store, agent, 77).await;
+    let revision = computer.revision;
+    let release = Release { agent: agent.id, key, job, revision, apps: &apps };
     store.record_release(release, &[], by(at(0))).await.unwrap();
     store.deprovision_computer(agent.id, true, by(at(0))).await.unwrap();
     store.computer(agent.id).await.unwrap();

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sqlx::{AssertSqlSafe, Connection as _, Row as _};
+use sqlx::sqlite::SqliteConnection;
+use sqlx::{AssertSqlSafe, Row as _};
 use url::Url;
 use uuid::Uuid;
 
@@ -97,9 +97,7 @@ impl AccessWorld {
         // The one connection is idle while rows are read, which takes long on a busy machine.
         let unhurried = "[connections]\nheader_seconds = 300\n";
         let house = House::empty(dns.addr(), unhurried).await;
-        let file = house._folder.path().join("data/gatepost.db");
-        let options = SqliteConnectOptions::new().filename(file);
-        let mut database = SqliteConnection::connect_with(&options).await.unwrap();
+        let mut database = house.database().await;
         let begin = format!("UPDATE user_ids SET last = {FIRST}");
         sqlx::query(AssertSqlSafe(begin)).execute(&mut database).await.unwrap();
         let line = Line::to(house.address).await;
