@@ -4,8 +4,6 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sqlx::Connection as _;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 
 use crate::domain::clock::Timestamp;
 use crate::http::tests::inbound::{Post, step};
@@ -149,11 +147,9 @@ async fn a_repeat_whose_answer_was_not_kept_is_no_refusal() {
     let post = Post::open().await;
     let way = open(&post.house, "org1").await;
     way.post(&post, "msg_1", &call(&post)).await.success(200);
-    let file = post.house._folder.path().join("data/gatepost.db");
-    let options = SqliteConnectOptions::new().filename(file);
-    let mut database = SqliteConnection::connect_with(&options).await.unwrap();
     let lose = "UPDATE idempotency_keys SET answer = NULL";
-    assert_eq!(sqlx::query(lose).execute(&mut database).await.unwrap().rows_affected(), 1);
+    let lost = sqlx::query(lose).execute(&mut post.house.database().await).await.unwrap();
+    assert_eq!(lost.rows_affected(), 1);
     way.post(&post, "msg_1", &call(&post)).await.problem(409, "conflict", "check the result");
     assert_eq!(refusals(&post).await, [json!(null); 0]);
     let other = with(&call(&post), "summary", json!("Another."));
