@@ -146,6 +146,19 @@ impl<I: Intake> Door<I> {
         else {
             return Ok(());
         };
+        self.converse(connection, machine, meter, early).await;
+        drop(place);
+        Ok(())
+    }
+
+    /// Runs a session to its end.
+    async fn converse(
+        &self,
+        connection: Connection<Stream>,
+        machine: Machine,
+        meter: Meter,
+        early: bool,
+    ) {
         let session = Session {
             id: self.sessions.fetch_add(1, Ordering::Relaxed),
             connection,
@@ -162,8 +175,17 @@ impl<I: Intake> Door<I> {
             has_quit: false,
         };
         session.run(early).await;
-        drop(place);
-        Ok(())
+    }
+
+    /// Runs a session with a client of a simulated network, if there is a place.
+    #[cfg(test)]
+    pub(super) async fn simulate(&self, stream: tokio::io::DuplexStream, client: IpAddr) {
+        let Some(mut place) = self.places.take() else { return };
+        let Ok(meter) = self.admit(client, &mut place) else { return };
+        let machine = Machine::new(self.settings.clone(), client);
+        let stream = Stream::Simulated(stream);
+        let connection = Connection::new(stream, self.rules.deadlines.write());
+        self.converse(connection, machine, meter, false).await;
     }
 
     /// Returns the connection, encrypted if `implicit_tls`, and whether the client spoke before the

@@ -47,30 +47,8 @@ impl<I: Intake> Listener<I> {
         shutdown: Shutdown,
         tls: Option<Acceptor>,
     ) -> Self {
-        let (limits, memory) = (&rules.limits, &rules.memory);
-        let settings = Settings {
-            hostname: hostname.as_str().to_owned(),
-            max_command_line: limits.max_command_line,
-            max_recipients: limits.max_recipients,
-            max_recipients_put_off: limits.max_recipients_put_off,
-            max_errors: limits.max_errors,
-            max_unknown_recipients: limits.max_unknown_recipients,
-            max_transactions: limits.max_transactions,
-            max_idle_commands: limits.max_idle_commands,
-            bare_line_ends: match rules.framing.bare_line_ends {
-                rules::BareLineEnds::Reject => BareLineEnds::Refused,
-                rules::BareLineEnds::Normalize => BareLineEnds::Normalised,
-            },
-            starttls: tls.is_some(),
-            body: BodyLimits {
-                // Announce no size that the memory budget could never hold.
-                max_message: max_message_bytes.min(memory.max_bytes_in_flight),
-                reserve_step: memory.reserve_step_bytes,
-                kept_head: memory.kept_head_bytes,
-                max_drained: memory.max_drained_bytes,
-            },
-        };
-        let places = descriptors::provide(limits.max_sessions);
+        let settings = settings(hostname, rules, max_message_bytes, tls.is_some());
+        let places = descriptors::provide(rules.limits.max_sessions);
         Self {
             socket,
             proxies: Proxies::default(),
@@ -152,5 +130,37 @@ impl<I: Intake> Listener<I> {
             () = tokio::time::sleep(self.accept_pause) => {}
             () = self.shutdown.soft() => {}
         }
+    }
+}
+
+/// Returns what sessions go by.
+pub(super) fn settings(
+    hostname: &DomainName,
+    rules: &SmtpRules,
+    max_message_bytes: usize,
+    starttls: bool,
+) -> Settings {
+    let (limits, memory) = (&rules.limits, &rules.memory);
+    Settings {
+        hostname: hostname.as_str().to_owned(),
+        max_command_line: limits.max_command_line,
+        max_recipients: limits.max_recipients,
+        max_recipients_put_off: limits.max_recipients_put_off,
+        max_errors: limits.max_errors,
+        max_unknown_recipients: limits.max_unknown_recipients,
+        max_transactions: limits.max_transactions,
+        max_idle_commands: limits.max_idle_commands,
+        bare_line_ends: match rules.framing.bare_line_ends {
+            rules::BareLineEnds::Reject => BareLineEnds::Refused,
+            rules::BareLineEnds::Normalize => BareLineEnds::Normalised,
+        },
+        starttls,
+        body: BodyLimits {
+            // Announce no size that the memory budget could never hold.
+            max_message: max_message_bytes.min(memory.max_bytes_in_flight),
+            reserve_step: memory.reserve_step_bytes,
+            kept_head: memory.kept_head_bytes,
+            max_drained: memory.max_drained_bytes,
+        },
     }
 }

@@ -19,6 +19,9 @@ pub(super) enum Stream {
     Clear(TcpStream),
     /// Boxed, so that a session in clear does not pay for it.
     Encrypted(Box<TlsStream<TcpStream>>),
+    /// Of a simulated network.
+    #[cfg(test)]
+    Simulated(tokio::io::DuplexStream),
     /// After a failed handshake: reads return nothing.
     Closed,
 }
@@ -61,6 +64,8 @@ impl AsyncRead for Stream {
         match self.get_mut() {
             Self::Clear(stream) => Pin::new(stream).poll_read(context, into),
             Self::Encrypted(stream) => Pin::new(stream).poll_read(context, into),
+            #[cfg(test)]
+            Self::Simulated(stream) => Pin::new(stream).poll_read(context, into),
             Self::Closed => Poll::Ready(Ok(())),
         }
     }
@@ -75,6 +80,8 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Clear(stream) => Pin::new(stream).poll_write(context, octets),
             Self::Encrypted(stream) => Pin::new(stream).poll_write(context, octets),
+            #[cfg(test)]
+            Self::Simulated(stream) => Pin::new(stream).poll_write(context, octets),
             Self::Closed => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         }
     }
@@ -83,6 +90,8 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Clear(stream) => Pin::new(stream).poll_flush(context),
             Self::Encrypted(stream) => Pin::new(stream).poll_flush(context),
+            #[cfg(test)]
+            Self::Simulated(stream) => Pin::new(stream).poll_flush(context),
             Self::Closed => Poll::Ready(Ok(())),
         }
     }
@@ -93,6 +102,8 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Clear(stream) => Pin::new(stream).poll_shutdown(context),
             Self::Encrypted(stream) => Pin::new(stream).poll_shutdown(context),
+            #[cfg(test)]
+            Self::Simulated(stream) => Pin::new(stream).poll_shutdown(context),
             Self::Closed => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         }
     }

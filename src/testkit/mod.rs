@@ -5,6 +5,7 @@
 //! room, and this room never bypasses that path.
 
 pub mod case;
+pub mod dice;
 pub mod dns;
 pub mod fixture_accounts;
 pub mod golden;

@@ -7,6 +7,7 @@ use proptest::sample::select;
 
 use crate::domain::address::Address;
 use crate::mail::mailbox;
+use crate::testkit::dice::Dice;
 
 /// Labels with their RFC 3492 A-labels, computed elsewhere. Neighbours look alike, but all are
 /// different.
@@ -108,27 +109,18 @@ fn neighbours() -> impl Strategy<Value = (Mailbox, Mailbox)> {
 }
 
 /// Choices among spellings, made in sequence.
-struct Choices(u64);
+struct Choices(Dice);
 
 impl Choices {
-    fn next(&mut self, most: u64) -> u64 {
-        // SplitMix64 of Steele, Lea and Flood: small, and the same on every machine.
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % most
-    }
-
     fn case(&mut self, text: &str) -> String {
-        let mut swap = |c: char| if self.next(3) == 0 { c.to_ascii_uppercase() } else { c };
+        let mut swap = |c: char| if self.0.below(3) == 0 { c.to_ascii_uppercase() } else { c };
         text.chars().map(&mut swap).collect()
     }
 
     /// A label in small or capital letters, as A-label or U-label.
     fn label(&mut self, label: usize) -> String {
         let (u_label, a_label) = LABELS[label];
-        match self.next(4) {
+        match self.0.below(4) {
             0 => u_label.to_owned(),
             // The capitals of ß, and of ς at the end of a word, are those of another label.
             1 if !u_label.contains(['\u{df}', '\u{3c2}', '\u{3c3}']) => u_label.to_uppercase(),
@@ -139,11 +131,11 @@ impl Choices {
 
     fn addr_spec(&mut self, mailbox: &Mailbox) -> String {
         let local = self.case(&mailbox.local_part());
-        let local = match self.next(4) {
+        let local = match self.0.below(4) {
             0 => format!("\"{local}\""),
             1 => {
                 let mut pair =
-                    |c: char| if self.next(2) == 0 { format!("\\{c}") } else { c.into() };
+                    |c: char| if self.0.below(2) == 0 { format!("\\{c}") } else { c.into() };
                 format!("\"{}\"", local.chars().map(&mut pair).collect::<String>())
             }
             _ => local,
@@ -167,12 +159,12 @@ impl Choices {
         const AROUND: [(&str, &str); 4] =
             [("", ""), (" ", "\r\n "), ("(a (b) x@evil.example) ", ""), ("", " (x@evil.example)")];
         let addr_spec = self.addr_spec(mailbox);
-        if self.next(3) == 0 {
-            let (before, after) = AROUND[usize::try_from(self.next(4)).unwrap()];
+        if self.0.below(3) == 0 {
+            let (before, after) = AROUND[usize::try_from(self.0.below(4)).unwrap()];
             return format!(" {before}{addr_spec}{after}");
         }
-        let name = NAMES[usize::try_from(self.next(8)).unwrap()];
-        let after = ["", " ", " (x@evil.example)"][usize::try_from(self.next(3)).unwrap()];
+        let name = NAMES[usize::try_from(self.0.below(8)).unwrap()];
+        let after = ["", " ", " (x@evil.example)"][usize::try_from(self.0.below(3)).unwrap()];
         format!(" {name}<{addr_spec}>{after}")
     }
 
@@ -200,8 +192,8 @@ impl Choices {
         ];
         let mut value = self.honest(mailbox);
         let places: Vec<usize> = value.char_indices().map(|(at, _)| at).collect();
-        let place = places[usize::try_from(self.next(places.len() as u64)).unwrap()];
-        value.insert_str(place, ODD[usize::try_from(self.next(18)).unwrap()]);
+        let place = places[usize::try_from(self.0.below(places.len() as u64)).unwrap()];
+        value.insert_str(place, ODD[usize::try_from(self.0.below(18)).unwrap()]);
         value
     }
 }
@@ -220,7 +212,7 @@ proptest! {
     #[test]
     fn different_mailboxes_are_never_equal(pair in neighbours(), seed in any::<u64>()) {
         let (one, other) = pair;
-        let mut choices = Choices(seed);
+        let mut choices = Choices(Dice(seed));
         let texts = [choices.addr_spec(&one), choices.addr_spec(&other)];
         let [Ok(first), Ok(second)] = texts.each_ref().map(|text| Address::parse(text)) else {
             return Err(TestCaseError::fail(format!("{texts:?} are mailboxes")));
@@ -233,7 +225,7 @@ proptest! {
 
     #[test]
     fn every_spelling_of_a_mailbox_is_that_mailbox(mailbox in mailboxes(), seed in any::<u64>()) {
-        let mut choices = Choices(seed);
+        let mut choices = Choices(Dice(seed));
         let plain = Address::parse(&mailbox.key().replace(" at ", "@")).unwrap();
         let value = choices.honest(&mailbox);
         prop_assert_eq!(from(&value), Some(plain.clone()), "{:?}", value);
@@ -251,7 +243,7 @@ proptest! {
     #[test]
     fn what_is_odd_is_refused_or_changes_nothing(mailbox in mailboxes(), seed in any::<u64>()) {
         let plain = Address::parse(&mailbox.key().replace(" at ", "@")).unwrap();
-        let value = Choices(seed).odd(&mailbox);
+        let value = Choices(Dice(seed)).odd(&mailbox);
         let Some(found) = from(&value) else { return Ok(()) };
         if found != plain {
             let text = found.to_string();

@@ -25,6 +25,7 @@ mod places;
 mod proxied;
 mod rates;
 mod shutdown;
+mod simulation;
 mod space;
 mod strangers;
 

@@ -15,6 +15,7 @@ use gatepost::store::{
     Committed, Cursor, Direction, DueAccount, ListedRoom, OutlinedMessage, Page, RoomFilter,
     RoomPage, Store,
 };
+use gatepost::testkit::dice::Dice;
 
 use super::scene::{DAY, Kind, Scene, at, by, everything, subtree};
 
@@ -220,17 +221,6 @@ async fn many_who_write_read_and_delete_at_once_leave_rooms_true(kind: Kind) {
         WHERE messages.contact_id = rooms.contact_id AND messages.agent_id = rooms.agent_id
           AND (at, id) > (read_at, read_id))";
     assert_eq!(scene.count(wrong).await, 0);
-}
-
-/// Numbers that look random and are the same in every run.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap() % sides
-    }
 }
 
 async fn a_thread_is_found_by_what_its_messages_name(kind: Kind) {

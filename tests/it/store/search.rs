@@ -18,6 +18,7 @@ use gatepost::rules::{RetainedKind, Rules, SearchLimits};
 use gatepost::store::{
     Commit, Committed, Cursor, Direction, DueAccount, Intake, Page, Store, Unindexed, WantedWords,
 };
+use gatepost::testkit::dice::Dice;
 use sqlx::Executor as _;
 use uuid::Uuid;
 
@@ -30,22 +31,6 @@ on_both! {
     where_much_is_not_indexed_a_page_ends_early,
     a_search_of_a_tenant_that_has_nothing_looks_at_nothing,
     what_came_at_the_edges_of_time_is_found,
-}
-
-/// Numbers in no order, the same ones each time.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        // The generator of Knuth's MMIX; its high bits are the better ones.
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap() % sides
-    }
-
-    fn pick<'p, T>(&mut self, from: &'p [T]) -> &'p T {
-        &from[self.roll(from.len())]
-    }
 }
 
 /// Words as they are written, and what is to be found of them.

@@ -12,6 +12,7 @@ use crate::http::tests::access::sample::{Sample, sample};
 use crate::http::tests::access::tree::{
     Expected, Key, Named, Node, Owner, Person, Rule, Tree, rules,
 };
+use crate::testkit::dice::Dice;
 
 const CALLS: usize = 400;
 
@@ -29,36 +30,22 @@ const ODD: &[(&str, &str)] = &[
     ("[1]", "[1]"),
 ];
 
-/// A stream of choices from a seed (splitmix64).
-struct Choices(u64);
+/// Choices of trees, keys and targets.
+struct Choices(Dice);
 
 impl Choices {
-    fn next(&mut self, below: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let below = u64::try_from(below).unwrap();
-        usize::try_from((mixed ^ (mixed >> 31)) % below).unwrap()
-    }
-
-    /// One time in so many.
-    fn once_in(&mut self, times: usize) -> bool {
-        self.next(times) == 0
-    }
-
     fn of<T: Clone>(&mut self, list: &[T]) -> T {
-        list[self.next(list.len())].clone()
+        self.0.pick(list).clone()
     }
 
     fn tree(&mut self) -> Tree {
         let mut tree = Tree::default();
         self.grow(&mut tree, 'P', None);
-        for _ in 0..1 + self.next(3) {
+        for _ in 0..1 + self.0.roll(3) {
             let reseller = self.grow(&mut tree, 'R', Some(0));
-            for _ in 0..1 + self.next(2) {
+            for _ in 0..1 + self.0.roll(2) {
                 let organization = self.grow(&mut tree, 'O', Some(reseller));
-                for _ in 0..self.next(4) {
+                for _ in 0..self.0.roll(4) {
                     self.grow(&mut tree, 'A', Some(organization));
                 }
             }
@@ -67,7 +54,7 @@ impl Choices {
         let reseller = self.grow_well(&mut tree, 'R', Some(0));
         let organization = self.grow_well(&mut tree, 'O', Some(reseller));
         self.grow_well(&mut tree, 'A', Some(organization));
-        for _ in 0..2 + self.next(6) {
+        for _ in 0..2 + self.0.roll(6) {
             let person = self.person(&tree);
             tree.people.push(person);
         }
@@ -77,8 +64,8 @@ impl Choices {
     fn grow(&mut self, tree: &mut Tree, kind: char, up: Option<usize>) -> usize {
         let node = self.grow_well(tree, kind, up);
         if up.is_some() {
-            tree.nodes[node].active = !self.once_in(10);
-            tree.nodes[node].deleted = self.once_in(12) || tree.is_gone(node);
+            tree.nodes[node].active = !self.0.once_in(10);
+            tree.nodes[node].deleted = self.0.once_in(12) || tree.is_gone(node);
         }
         node
     }
@@ -96,15 +83,15 @@ impl Choices {
         let mut permitted: Vec<usize> = nodes()
             .filter(|node| tree.nodes[*node].kind == 'A' && tree.is_within(*node, at))
             .collect();
-        if self.once_in(2) {
+        if self.0.once_in(2) {
             permitted.clear();
         }
-        permitted.retain(|_| self.once_in(2));
-        Person { at, admin: !self.once_in(3), permitted, removed: self.once_in(8), id: 0 }
+        permitted.retain(|_| self.0.once_in(2));
+        Person { at, admin: !self.0.once_in(3), permitted, removed: self.0.once_in(8), id: 0 }
     }
 
     fn named(&mut self, tree: &Tree, key: &Key) -> Named {
-        match self.next(10) {
+        match self.0.roll(10) {
             0 => Named::Nothing,
             1 => Named::Nobody,
             2 => {
@@ -113,12 +100,12 @@ impl Choices {
                     .collect();
                 Named::Contact(self.of(&wrote))
             }
-            3 => Named::Person(self.next(tree.people.len())),
+            3 => Named::Person(self.0.roll(tree.people.len())),
             4 => match key.owner {
                 Owner::Node(node) => Named::Node(node),
                 Owner::Person(person) => Named::Person(person),
             },
-            _ => Named::Node(self.next(tree.nodes.len())),
+            _ => Named::Node(self.0.roll(tree.nodes.len())),
         }
     }
 }
@@ -143,13 +130,13 @@ struct Caller<'a> {
 
 impl Caller<'_> {
     async fn call(&mut self, number: usize) {
-        let operation = OPERATIONS[self.choices.next(OPERATIONS.len())].name();
+        let operation = OPERATIONS[self.choices.0.roll(OPERATIONS.len())].name();
         let rule = &self.rules[&operation];
         let key = self.choices.of(&self.town.keys);
         let places = places(rule, &key);
         let (operation, key) = (operation.as_str(), &key);
         let turn = Turn { operation, rule, key, places: &places, number };
-        match self.choices.next(10) {
+        match self.choices.0.roll(10) {
             0 => self.oddly(&turn).await,
             1 if places.len() > 1 => self.twice(&turn).await,
             _ => self.plainly(&turn).await,
@@ -203,7 +190,7 @@ impl Caller<'_> {
     /// Names two different targets.
     async fn twice(&mut self, turn: &Turn<'_>) {
         let ids = [(); 2].map(|()| self.choices.named(&self.town.tree, turn.key));
-        let other = 1 + self.choices.next(turn.places.len() - 1);
+        let other = 1 + self.choices.0.roll(turn.places.len() - 1);
         let places = [&turn.places[0], &turn.places[other]];
         let given = ids.map(|id| self.town.tree.id(id));
         if given[0] == given[1] || given.contains(&None) {
@@ -257,7 +244,7 @@ impl Caller<'_> {
 fn calls_are_answered_as_the_oracle_says(seed: u64) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let mut choices = Choices(seed);
+        let mut choices = Choices(Dice(seed));
         let mut town = AccessWorld::of(choices.tree()).await;
         let (rules, _) = rules();
         town.about = town.tree.nodes.len() - 1;

@@ -2,7 +2,6 @@
 //! tokio's and stands still while anybody works, and store, network, deaths and silences are as a
 //! seed says. A seed repeats every step.
 
-mod dice;
 mod gateway;
 mod world;
 
@@ -39,7 +38,7 @@ impl Alive {
         let of_world = Arc::clone(world);
         let random = move |buffer: &mut [u8]| {
             let dice = &mut of_world.deeds().dice;
-            buffer.iter_mut().for_each(|octet| *octet = dice.octet());
+            dice.fill(buffer);
         };
         let sender = Sender {
             client: Network(Arc::clone(&gateway)),

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::dice::Dice;
 use crate::domain::clock::{Clock, Timestamp};
 use crate::domain::delivery::{Claim, Outcome, State, TAKEN_OF_EACH};
 use crate::domain::id::{DeliveryId, DestinationId, EventId};
 use crate::rules::WebhookRules;
+use crate::testkit::dice::Dice;
 use crate::webhook::sample;
 
 /// The wall clock at the start of each simulation.
