@@ -18,6 +18,7 @@ use crate::http::passage::observe;
 use crate::http::passage::perform;
 use crate::http::public::inbound;
 use crate::http::public::{description, health, metrics, mta_sts, tls_reports};
+use crate::http::request::host;
 use crate::http::state::Http;
 use crate::http::table::OPERATIONS;
 use crate::wire;
@@ -100,7 +101,7 @@ pub(super) fn observed(router: Router<Arc<Http>>, http: Arc<Http>) -> Router {
         .method_not_allowed_fallback(async || {
             Problem::new(Code::MethodNotAllowed, "use one of the methods in the Allow header")
         })
-        .layer(axum::middleware::from_fn(refuse_deliveries));
+        .layer(axum::middleware::from_fn(refuse));
     let router = match cors::layer(&http.cors_origins) {
         Some(layer) => router.layer(layer),
         None => router,
@@ -110,9 +111,12 @@ pub(super) fn observed(router: Router<Arc<Http>>, http: Arc<Http>) -> Router {
         .with_state(http)
 }
 
-/// Refuses requests that a gateway sent (508). A webhook that leads back here would make an event
-/// of each event, forever (threats H10), whichever key its URL holds.
-async fn refuse_deliveries(request: Request, next: Next) -> Response {
+/// Refuses requests without one host (400), and those that a gateway sent (508): a webhook that leads
+/// back here would make an event of each event, forever (threats H10), whichever key its URL holds.
+async fn refuse(mut request: Request, next: Next) -> Response {
+    if let Err(problem) = host::settle(&mut request) {
+        return problem.into_response();
+    }
     if request.headers().contains_key(LOOP) {
         let detail = "a webhook or a relay leads back to this gateway: give it the URL of your own \
                       application";

@@ -18,6 +18,7 @@ mod domains;
 mod erasure;
 mod events;
 mod features;
+mod framing;
 mod hostile;
 mod inbound;
 mod injection;

@@ -70,24 +70,28 @@ impl CommitWriter {
         let named = contents::named(&mut tx, &arrived).await?;
         let gone =
             |one: &Arrived| one.place == OriginalPlace::Named && !named.contains_key(&one.digest);
-        let gone: Vec<bool> = group.iter().map(|prepared| prepared.arrived().any(gone)).collect();
-        // Requests that are not carried out now are not remembered as if they were.
-        let put_off: Vec<bool> =
-            stale.iter().zip(&gone).map(|(stale, gone)| stale | gone).collect();
-        let repeated = received::repeated(&mut tx, group, &put_off).await?;
-        let mut answers = Vec::with_capacity(group.len());
-        let mut admitted = Vec::with_capacity(group.len());
-        for (place, prepared) in group.iter().enumerate() {
-            answers.push(match (stale[place], gone[place]) {
+        let mut answers: Vec<CommitOutcome> = stale
+            .into_iter()
+            .zip(group)
+            .map(|(stale, prepared)| match (stale, prepared.arrived().any(gone)) {
                 (true, _) => CommitOutcome::Stale,
                 (false, true) => CommitOutcome::Unkept,
-                _ if repeated.contains(&place) => CommitOutcome::Repeated,
                 (false, false) => CommitOutcome::Done(Vec::new()),
-            });
-            if let Some(CommitOutcome::Done(_)) = answers.last() {
-                admitted.push(prepared);
+            })
+            .collect();
+        // Requests that are not carried out now are not remembered as if they were.
+        let admits = |answer: &CommitOutcome| matches!(answer, CommitOutcome::Done(_));
+        let put_off: Vec<bool> = answers.iter().map(|answer| !admits(answer)).collect();
+        for place in received::repeated(&mut tx, group, &put_off).await? {
+            if let Some(answer) = answers.get_mut(place) {
+                *answer = CommitOutcome::Repeated;
             }
         }
+        let admitted: Vec<&PreparedCommit> = group
+            .iter()
+            .zip(&answers)
+            .filter_map(|(prepared, answer)| admits(answer).then_some(prepared))
+            .collect();
         let (mut earlier, mut contact_of) = (HashMap::new(), HashMap::new());
         if let Some(now) = admitted.iter().map(|prepared| prepared.now).min() {
             let entries: Vec<&Entry> = admitted.iter().flat_map(|one| &one.entries).collect();

@@ -26,13 +26,14 @@ const SILENCE: Duration = Duration::from_secs(3);
 /// A gateway that runs.
 struct Alive {
     gateway: Arc<Gateway>,
-    bell: Bell,
     shutdown: Shutdown,
     running: JoinHandle<()>,
 }
 
 impl Alive {
-    fn start(world: &Arc<World>, number: usize) -> Self {
+    fn start(world: &Arc<World>) -> Self {
+        let (bell, shutdown) = (Bell::default(), Shutdown::default());
+        let number = world.joins(bell.clone());
         let name = AtomicI64::new(world.name(number));
         let gateway = Arc::new(Gateway { world: Arc::clone(world), number, name });
         let of_world = Arc::clone(world);
@@ -48,10 +49,9 @@ impl Alive {
             metrics: Metrics::default(),
             traces: Traces::default(),
         };
-        let (bell, shutdown) = (Bell::default(), Shutdown::default());
-        let dispatcher = Dispatcher::new(Arc::clone(&gateway), sender, bell.clone());
+        let dispatcher = Dispatcher::new(Arc::clone(&gateway), sender, bell);
         let running = tokio::spawn(dispatcher.run(shutdown.clone()));
-        Self { gateway, bell, shutdown, running }
+        Self { gateway, shutdown, running }
     }
 
     /// Others take its claims after a while.
@@ -67,7 +67,7 @@ impl Alive {
 }
 
 /// Mail comes in for as long as calls fail, and a while longer.
-async fn mail(world: Arc<World>, bells: Arc<Mutex<Vec<Bell>>>) {
+async fn mail(world: Arc<World>) {
     let mut left = 10 + world.deeds().dice.below(50);
     while left > 0 {
         let (pause, destinations, rings) = {
@@ -77,9 +77,7 @@ async fn mail(world: Arc<World>, bells: Arc<Mutex<Vec<Bell>>>) {
             let most = if dice.once_in(10) { 30 } else { 4 };
             let pause = dice.within(Duration::from_secs(most));
             let burst = left.min(1 + dice.below(12));
-            let destinations: Vec<_> = (0..burst)
-                .map(|_| all[usize::try_from(dice.below(all.len() as u64)).unwrap()])
-                .collect();
+            let destinations: Vec<_> = (0..burst).map(|_| *dice.pick(&all)).collect();
             (pause, destinations, !dice.once_in(4))
         };
         sleep(pause).await;
@@ -87,7 +85,7 @@ async fn mail(world: Arc<World>, bells: Arc<Mutex<Vec<Bell>>>) {
         destinations.into_iter().for_each(|destination| world.add(destination));
         // Without it the poll finds them.
         if rings {
-            bells.lock().unwrap().iter().for_each(Bell::wake);
+            world.rings();
         }
     }
 }
@@ -97,35 +95,27 @@ fn simulate(seed: u64, rules: &Arc<WebhookRules>, flaw: Option<Flaw>) -> Result<
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let world = World::new(seed, rules, flaw);
-        let gateways = 1 + world.deeds().dice.below(3);
-        let mut next = 0..;
-        let mut alive: Vec<_> =
-            (0..gateways).map(|_| Alive::start(&world, next.next().unwrap())).collect();
-        let bells = Arc::new(Mutex::new(Vec::new()));
-        let ring = |alive: &[Alive]| {
-            *bells.lock().unwrap() = alive.iter().map(|one| one.bell.clone()).collect();
-        };
-        ring(&alive);
-        let coming = tokio::spawn(mail(Arc::clone(&world), Arc::clone(&bells)));
+        let gateways = 1 + world.deeds().dice.roll(3);
+        let mut alive: Vec<_> = (0..gateways).map(|_| Alive::start(&world)).collect();
+        let coming = tokio::spawn(mail(Arc::clone(&world)));
         while world.is_early() {
             let (pause, which, deed) = {
                 let dice = &mut world.deeds().dice;
-                (dice.within(Duration::from_secs(30)), dice.below(gateways), dice.below(4))
+                (dice.within(Duration::from_secs(30)), dice.roll(gateways), dice.below(4))
             };
             // Where nothing fails, gateways are only stopped well.
             let deed = if world.is_rough { deed } else { 1 };
             sleep(pause).await;
-            let which = usize::try_from(which).unwrap();
             match deed {
                 // Killed, and started anew.
                 0 => {
                     alive[which].running.abort();
                     alive[which].is_missed(&world);
-                    alive[which] = Alive::start(&world, next.next().unwrap());
+                    alive[which] = Alive::start(&world);
                 }
                 // Stopped well, beside its successor.
                 1 => {
-                    let new = Alive::start(&world, next.next().unwrap());
+                    let new = Alive::start(&world);
                     let old = std::mem::replace(&mut alive[which], new);
                     tokio::spawn(async move { old.shutdown.finish(SOON).await });
                 }
@@ -141,7 +131,6 @@ fn simulate(seed: u64, rules: &Arc<WebhookRules>, flaw: Option<Flaw>) -> Result<
                     });
                 }
             }
-            ring(&alive);
         }
         coming.await.unwrap();
         let over = async {

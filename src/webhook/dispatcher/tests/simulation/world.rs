@@ -11,8 +11,10 @@ use tokio::time::{Instant, sleep};
 use crate::domain::clock::{Clock, Timestamp};
 use crate::domain::delivery::{Claim, Outcome, State, TAKEN_OF_EACH};
 use crate::domain::id::{DeliveryId, DestinationId, EventId};
+use crate::domain::ports::Wake as _;
 use crate::rules::WebhookRules;
 use crate::testkit::dice::Dice;
+use crate::webhook::dispatcher::Bell;
 use crate::webhook::sample;
 
 /// The wall clock at the start of each simulation.
@@ -76,6 +78,8 @@ pub(super) struct Deeds {
     pub(super) dice: Dice,
     pub(super) rows: BTreeMap<DeliveryId, Row>,
     pub(super) targets: BTreeMap<DestinationId, Target>,
+    /// One for each gateway that ever ran, dead ones too, which hear nothing.
+    bells: Vec<Bell>,
     /// Names whose claims others may take.
     dead: BTreeSet<i64>,
     /// The gateway of each name; the first name is 1.
@@ -122,6 +126,7 @@ impl World {
             dice,
             rows: BTreeMap::new(),
             targets,
+            bells: Vec::new(),
             dead: BTreeSet::new(),
             names: Vec::new(),
             told: BTreeSet::new(),
@@ -202,6 +207,18 @@ impl World {
         let (id, due) = (claim.delivery, self.now());
         let row = Row { claim, due, lease: None, state, recorded: 0, arrivals: 0 };
         deeds.rows.insert(id, row);
+    }
+
+    /// Returns the number of a new gateway.
+    pub(super) fn joins(&self, bell: Bell) -> usize {
+        let bells = &mut self.deeds().bells;
+        bells.push(bell);
+        bells.len() - 1
+    }
+
+    /// Tells all gateways that deliveries are due.
+    pub(super) fn rings(&self) {
+        self.deeds().bells.iter().for_each(Bell::wake);
     }
 
     /// A name for this gateway under which nobody has claimed yet.

@@ -1,0 +1,43 @@
+//! The host that a request is for.
+
+use axum::extract::Request;
+use axum::http::header::{HOST, HeaderValue};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, Version};
+
+use crate::http::error::{Code, Problem};
+
+/// Refuses a request of HTTP/1.1 that does not name its host once and well (RFC 9112 §3.2). If the
+/// request is for a whole URL, its host is that of the URL (§3.2.2), and `Host` says so afterwards.
+pub(in crate::http) fn settle(request: &mut Request) -> Result<(), Problem> {
+    if !is_named(request.version(), request.headers()) {
+        let detail =
+            "the header field Host must be there once: a name or an address, and perhaps a port";
+        return Err(Problem::new(Code::InvalidRequest, detail));
+    }
+    let of_url = request.uri().authority().map(|host| HeaderValue::from_str(host.as_str()));
+    if let Some(Ok(host)) = of_url {
+        request.headers_mut().insert(HOST, host);
+    }
+    Ok(())
+}
+
+fn is_named(version: Version, fields: &HeaderMap) -> bool {
+    let mut hosts = fields.get_all(HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (None, _) => version < Version::HTTP_11,
+        (Some(host), None) => is_host(host),
+        (Some(_), Some(_)) => false,
+    }
+}
+
+/// An empty one is permitted: that of a target without an authority (RFC 9110 §7.2).
+fn is_host(value: &HeaderValue) -> bool {
+    let Ok(text) = value.to_str() else { return false };
+    let Ok(authority) = text.parse::<Authority>() else { return text.is_empty() };
+    let port = text.strip_prefix(authority.host());
+    port.is_some_and(|port| {
+        let digits = port.strip_prefix(':').unwrap_or(port);
+        digits.bytes().all(|octet| octet.is_ascii_digit())
+    })
+}
