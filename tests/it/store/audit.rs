@@ -291,8 +291,7 @@ async fn every_change_leaves_its_entry(kind: Kind) {
         account: scene.organization.id,
         member: gatepost::domain::id::MemberId::new(77),
     };
-    let remote = Some("2001:db8::1".parse().unwrap());
-    let request = Some(Uuid::from_u128(8));
+    let (remote, request) = (Some("2001:db8::1".parse().unwrap()), Some(Uuid::from_u128(8)));
     let actor = Actor { remote, request, ..Actor::of(who) };
     let mut expected = 0;
     for number in 0_u32.. {
