@@ -333,6 +333,15 @@ async fn a_mail_exchanger_of_acme_names_has_its_own_certificate() {
     let said = ward.doctor(None, &own).await;
     let words = ["expired on 2020-01-01", "the log says whose"];
     said.expect(("certificate", "mta-sts"), "warning", &words);
+    let words = ["policy 1", "expired on 2020-01-01", "let mta-sts.agents.example lead"];
+    said.expect(("mta-sts", "agents.example"), "warning", &words);
+    keep("mta-sts.agents.example", (1975, 4000));
+    let said = ward.doctor(None, &own).await;
+    said.expect(
+        ("mta-sts", "agents.example"),
+        "ok",
+        &["the certificate for it is good until 4000"],
+    );
     ward.site.finish().await;
 }
 

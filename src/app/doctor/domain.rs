@@ -11,6 +11,7 @@ use super::certificates::{Lasting, lasting};
 use super::{Check, CheckSubject, tls_reports};
 use crate::domain::clock::Timestamp;
 use crate::domain::domain_name::DomainName;
+use crate::domain::mta_sts::host_of;
 use crate::domain::tls_report::ReportAddress;
 use crate::egress::certificate::Certificate;
 use crate::egress::guard::is_public;
@@ -70,7 +71,7 @@ async fn of_mail(dns: &Authenticator, domain: &DomainName, facts: &ServerFacts) 
         }
         _ => false,
     };
-    let (mta_sts, has_policy) = mta_sts(domain, policy);
+    let (mta_sts, has_policy) = mta_sts(domain, policy, facts);
     let first = mx(domain, &found, implicit, facts);
     let hosts = found.map(hosts_of).unwrap_or_default();
     let own = |host: &String| host == facts.hostname.as_str();
@@ -263,7 +264,11 @@ fn tlsa(host: &str, found: Result<Vec<String>, Unanswered>, facts: &ServerFacts)
 }
 
 /// Returns the check, and whether senders may verify certificates by a policy.
-fn mta_sts(domain: &DomainName, found: Result<Vec<Vec<u8>>, Unanswered>) -> (Check, bool) {
+fn mta_sts(
+    domain: &DomainName,
+    found: Result<Vec<Vec<u8>>, Unanswered>,
+    facts: &ServerFacts,
+) -> (Check, bool) {
     let topic = Check::of(CheckSubject::MtaSts, domain.as_str());
     let records = match found {
         Err(error) => {
@@ -281,18 +286,33 @@ fn mta_sts(domain: &DomainName, found: Result<Vec<Vec<u8>>, Unanswered>) -> (Che
             (topic.warning(detail, "publish one record v=STSv1; id=…"), false)
         }
         (Some(policy), None) => match policy_id(&policy) {
-            Some(id) => {
-                let detail = format!(
-                    "policy {id}; its file https://mta-sts.{domain}/.well-known/mta-sts.txt was \
-                     not fetched"
-                );
-                (topic.ok(detail), true)
-            }
+            Some(id) => (announced(topic, domain, id, facts), true),
             None => {
                 let detail = format!("the record of _mta-sts.{domain} has no id: senders use none");
                 (topic.warning(detail, "publish v=STSv1; id=… with letters and digits"), false)
             }
         },
+    }
+}
+
+/// A policy with this id. Its file is not fetched; where this server has a certificate for its host, that
+/// is looked at.
+fn announced(topic: Check, domain: &DomainName, id: &str, facts: &ServerFacts) -> Check {
+    let detail = format!(
+        "policy {id}; its file https://mta-sts.{domain}/.well-known/mta-sts.txt was not fetched"
+    );
+    let own = host_of(domain).and_then(|host| {
+        (facts.certificate)(host.as_str()).filter(|certificate| certificate.names(&host))
+    });
+    match own.map(|own| lasting(&own, facts.now, facts.expiry_warning)) {
+        None => topic.ok(detail),
+        Some(Lasting::Well(until)) => {
+            topic.ok(format!("{detail}; the certificate for it is good {until}"))
+        }
+        Some(Lasting::Badly(why)) => topic.warning(
+            format!("{detail}; {why}"),
+            format!("let mta-sts.{domain} lead to this server, which renews the certificate then"),
+        ),
     }
 }
 

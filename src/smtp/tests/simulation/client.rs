@@ -153,7 +153,7 @@ impl Client {
         let size = self.dice.roll(most);
         let mut raw = format!("{name}\r\n").into_bytes();
         while raw.len() < size {
-            let begin: &[u8] = self.dice.pick(&[b"", b"", b".", b"..", b"\xff."]);
+            let begin = *self.dice.pick::<&[u8]>(&[b"", b"", b".", b"..", b"\xff."]);
             raw.extend_from_slice(begin);
             raw.extend(std::iter::repeat_n(b'x', self.dice.roll(200)));
             raw.extend_from_slice(b"\r\n");
