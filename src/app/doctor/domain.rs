@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::certificates::{Lasting, lasting};
-use super::{Check, CheckSubject, tls_reports};
+use super::{Check, CheckSubject, CheckTopic, tls_reports};
 use crate::domain::clock::Timestamp;
 use crate::domain::domain_name::DomainName;
 use crate::domain::mta_sts::host_of;
@@ -297,7 +297,7 @@ fn mta_sts(
 
 /// A policy with this id. Its file is not fetched; where this server has a certificate for its host, that
 /// is looked at.
-fn announced(topic: Check, domain: &DomainName, id: &str, facts: &ServerFacts) -> Check {
+fn announced(topic: CheckTopic, domain: &DomainName, id: &str, facts: &ServerFacts) -> Check {
     let detail = format!(
         "policy {id}; its file https://mta-sts.{domain}/.well-known/mta-sts.txt was not fetched"
     );
