@@ -18,7 +18,7 @@ use crate::http::passage::observe;
 use crate::http::passage::perform;
 use crate::http::public::inbound;
 use crate::http::public::{description, health, metrics, mta_sts, tls_reports};
-use crate::http::request::host;
+use crate::http::request::head;
 use crate::http::state::Http;
 use crate::http::table::OPERATIONS;
 use crate::wire;
@@ -111,10 +111,10 @@ pub(super) fn observed(router: Router<Arc<Http>>, http: Arc<Http>) -> Router {
         .with_state(http)
 }
 
-/// Refuses requests without one host (400), and those that a gateway sent (508): a webhook that leads
+/// Refuses requests whose head says too little or too much (400), and those that a gateway sent (508): a webhook that leads
 /// back here would make an event of each event, forever (threats H10), whichever key its URL holds.
 async fn refuse(mut request: Request, next: Next) -> Response {
-    if let Err(problem) = host::settle(&mut request) {
+    if let Err(problem) = head::settle(&mut request) {
         return problem.into_response();
     }
     if request.headers().contains_key(LOOP) {

@@ -1,18 +1,24 @@
-//! The host that a request is for.
+//! The fields that say for whom a request is, and where it ends.
 
 use axum::extract::Request;
-use axum::http::header::{HOST, HeaderValue};
+use axum::http::header::{HOST, HeaderValue, TRANSFER_ENCODING};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Version};
 
 use crate::http::error::{Code, Problem};
 
-/// Refuses a request of HTTP/1.1 that does not name its host once and well (RFC 9112 §3.2). If the
-/// request is for a whole URL, its host is that of the URL (§3.2.2), and `Host` says so afterwards.
+/// Refuses a request of HTTP/1.1 that does not name its host once and well (RFC 9112 §3.2), and one
+/// whose body is coded by more than chunks (§6.1): hyper passes over other codings. If the request is
+/// for a whole URL, its host is that of the URL (§3.2.2), and `Host` says so afterwards.
 pub(in crate::http) fn settle(request: &mut Request) -> Result<(), Problem> {
     if !is_named(request.version(), request.headers()) {
         let detail =
             "the header field Host must be there once: a name or an address, and perhaps a port";
+        return Err(Problem::new(Code::InvalidRequest, detail));
+    }
+    let mut codings = request.headers().get_all(TRANSFER_ENCODING).iter();
+    if !codings.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"chunked")) {
+        let detail = "Transfer-Encoding must be chunked, or not there: send the body as it is";
         return Err(Problem::new(Code::InvalidRequest, detail));
     }
     let of_url = request.uri().authority().map(|host| HeaderValue::from_str(host.as_str()));
