@@ -17,7 +17,8 @@ pub(in crate::http) fn settle(request: &mut Request) -> Result<(), Problem> {
         return Err(Problem::new(Code::InvalidRequest, detail));
     }
     let mut codings = request.headers().get_all(TRANSFER_ENCODING).iter();
-    if !codings.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"chunked")) {
+    let is_chunked = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
+    if !codings.next().is_none_or(is_chunked) || codings.next().is_some() {
         let detail = "Transfer-Encoding must be chunked, or not there: send the body as it is";
         return Err(Problem::new(Code::InvalidRequest, detail));
     }
