@@ -199,7 +199,7 @@ impl From<ComputerError> for Problem {
             E::Name | E::Named | E::Patch(_) | E::Reason | E::NoPlace => Code::InvalidRequest,
             E::NoComputer | E::NotProvisioned | E::NoSecret(_) | E::NoApp(_) | E::NoRoom
             | E::NoSession | E::NothingCame => Code::NotFound,
-            E::NotWorker => Code::Forbidden,
+            E::NotWorker | E::NoRight => Code::Forbidden,
             // A vault without its key is a state of this server that conflicts with the request.
             E::Exists | E::Stale { .. } | E::Busy | E::Vault(_) => Code::Conflict,
         };

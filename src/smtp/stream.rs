@@ -19,7 +19,7 @@ pub(super) enum Stream {
     Clear(TcpStream),
     /// Boxed, so that a session in clear does not pay for it.
     Encrypted(Box<TlsStream<TcpStream>>),
-    /// Of a simulated network.
+    /// A connection of a simulated network.
     #[cfg(test)]
     Simulated(tokio::io::DuplexStream),
     /// After a failed handshake: reads return nothing.

@@ -40,6 +40,8 @@ pub enum ComputerError {
     Busy,
     #[error("this needs the key of the Agent's provisioned worker")]
     NotWorker,
+    #[error("the key lost its right while this request waited: send it again to learn why")]
+    NoRight,
     #[error("name 1 to {MOST_NAMED} secrets and apps: in secrets, in apps, or in both")]
     Named,
     #[error("the configuration of this Agent's computer has no secret {0:?}")]

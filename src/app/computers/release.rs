@@ -34,8 +34,8 @@ pub struct Released {
 
 impl Computers {
     /// Returns all that is wanted, or fails and tells nothing. `asks` is the key, and the job that
-    /// provisioned its worker; fails with `NotWorker` once another job followed it, or once the key
-    /// lost its right.
+    /// provisioned its worker; fails with `NotWorker` once another job followed it, and with `NoRight`
+    /// if the key lost its right meanwhile.
     pub async fn release(
         &self,
         agent: AccountId,
@@ -58,6 +58,7 @@ impl Computers {
             match self.store.record_release(release, &names, self.act()).await? {
                 ReleaseNote::Recorded => return Ok(released),
                 ReleaseNote::NoWorker => return Err(ComputerError::NotWorker),
+                ReleaseNote::NoRight => return Err(ComputerError::NoRight),
                 // Another request changed or removed one of them meanwhile.
                 ReleaseNote::Changed => {}
             }

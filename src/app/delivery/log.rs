@@ -17,10 +17,12 @@ mod ring;
 mod waiting;
 
 use std::collections::{HashMap, HashSet};
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio::task::yield_now;
@@ -294,7 +296,13 @@ impl EventLog {
         // The place up to which readers were told; `None` while none waits.
         let mut seen = None;
         loop {
-            if let Err(error) = self.follow(&mut seen).await {
+            // A panic, over the text of some event, must not end this for all readers.
+            let ended = AssertUnwindSafe(self.follow(&mut seen)).catch_unwind().await;
+            let ended = ended.unwrap_or_else(|_panic| {
+                seen = None;
+                Err(StoreError::Ended)
+            });
+            if let Err(error) = ended {
                 tracing::error!(%error, "cannot write the event log: trying again");
                 sleep(self.rules.events.poll()).await;
             }

@@ -295,14 +295,15 @@ fn mta_sts(
     }
 }
 
-/// A policy with this id. Its file is not fetched; where this server has a certificate for its host, that
-/// is looked at.
+/// A policy with this id. Its file is not fetched. If ACME got a certificate for its host alone, that
+/// is looked at; a certificate of mail is not shown to readers of the policy.
 fn announced(topic: CheckTopic, domain: &DomainName, id: &str, facts: &ServerFacts) -> Check {
     let detail = format!(
         "policy {id}; its file https://mta-sts.{domain}/.well-known/mta-sts.txt was not fetched"
     );
     let own = host_of(domain).and_then(|host| {
-        (facts.certificate)(host.as_str()).filter(|certificate| certificate.names(&host))
+        let own = |one: &Certificate| one.names(&host) && !one.names(&facts.hostname);
+        (facts.certificate)(host.as_str()).filter(own)
     });
     match own.map(|own| lasting(&own, facts.now, facts.expiry_warning)) {
         None => topic.ok(detail),

@@ -22,10 +22,12 @@ pub(in crate::http) fn settle(request: &mut Request) -> Result<(), Problem> {
         let detail = "Transfer-Encoding must be chunked, or not there: send the body as it is";
         return Err(Problem::new(Code::InvalidRequest, detail));
     }
-    let of_url = request.uri().authority().map(|host| HeaderValue::from_str(host.as_str()));
-    if let Some(Ok(host)) = of_url {
-        request.headers_mut().insert(HOST, host);
-    }
+    let host = match request.uri().authority() {
+        None => return Ok(()),
+        Some(authority) => HeaderValue::from_str(authority.as_str()),
+    };
+    let host = host.ok().filter(is_host).ok_or_else(unnamed)?;
+    request.headers_mut().insert(HOST, host);
     Ok(())
 }
 
@@ -42,9 +44,7 @@ fn is_named(version: Version, fields: &HeaderMap) -> bool {
 fn is_host(value: &HeaderValue) -> bool {
     let Ok(text) = value.to_str() else { return false };
     let Ok(authority) = text.parse::<Authority>() else { return text.is_empty() };
-    let port = text.strip_prefix(authority.host());
-    port.is_some_and(|port| {
-        let digits = port.strip_prefix(':').unwrap_or(port);
-        digits.bytes().all(|octet| octet.is_ascii_digit())
-    })
+    let is_port = |port: &str| port.bytes().all(|octet| octet.is_ascii_digit());
+    let behind = text.strip_prefix(authority.host()).filter(|_| !authority.host().is_empty());
+    behind.is_some_and(|rest| rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port))
 }

@@ -56,9 +56,10 @@ pub struct Release<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReleaseNote {
     Recorded,
-    /// The computer is not provisioned by this job any more, or the key may not have secrets any
-    /// more.
+    /// The computer is not provisioned by this job any more.
     NoWorker,
+    /// The key may not have secrets any more.
+    NoRight,
     /// The configuration or an app was changed or removed since it was read.
     Changed,
 }
@@ -232,10 +233,9 @@ impl Base {
             accounts::passed(&mut tx, agent).await?;
             let known = lock(&mut tx, agent).await?;
             let known = known.filter(|known| known.is_provisioned_by(release.job));
-            // The key may have lost its right while this waited.
             let Some(known) = known else { return Ok(ReleaseNote::NoWorker) };
             if !keys::may_have_secrets(&mut tx, release.key, act.at, &self.offer).await? {
-                return Ok(ReleaseNote::NoWorker);
+                return Ok(ReleaseNote::NoRight);
             }
             let mut same = known.revision == release.revision;
             for app in release.apps {

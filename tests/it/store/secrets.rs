@@ -173,14 +173,14 @@ async fn a_release_is_of_what_was_read_and_for_the_present_worker(kind: Kind) {
         store.assign_features(scene.organization.id, &on(granted), act).await.unwrap();
         let wanted = match active && granted == Some(true) {
             true => ReleaseNote::Recorded,
-            false => ReleaseNote::NoWorker,
+            false => ReleaseNote::NoRight,
         };
         assert_eq!(record(alone).await, wanted, "{active} {granted:?}");
     }
     let ended = KeyHash([4; 32]);
     let named = NamedKey::Hash(ended);
     store.revoke_key(named, RevocableKeys::All, by(at(4))).await.unwrap().unwrap();
-    assert_eq!(record(alone).await, ReleaseNote::NoWorker);
+    assert_eq!(record(alone).await, ReleaseNote::NoRight);
     let alone = Release { key: keep_for_secrets(store, agent, 5).await, ..alone };
     // Another provisioning has another worker.
     let other = Release { job: Uuid::nil(), ..alone };

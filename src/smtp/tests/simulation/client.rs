@@ -26,6 +26,8 @@ pub(super) struct Client {
 struct Line {
     output: WriteHalf<DuplexStream>,
     replies: UnboundedReceiver<u16>,
+    /// The server has said 421: it closes.
+    is_told_off: bool,
 }
 
 impl Client {
@@ -41,7 +43,7 @@ impl Client {
         let (told, replies) = unbounded_channel();
         // Beside the writing, so that neither side waits for the other.
         let reading = tokio::spawn(read(input, told));
-        let _gone = self.talk(Line { output, replies }).await;
+        let _gone = self.talk(Line { output, replies, is_told_off: false }).await;
         reading.abort();
     }
 
@@ -125,22 +127,47 @@ impl Client {
         if end < whole {
             return None;
         }
+        if self.dice.once_in(20) {
+            // Gone while the store decides.
+            return None;
+        }
         let code = self.reply(line).await?;
-        note(true, if code == 250 { Verdict::Accepted } else { Verdict::Refused });
+        let verdict = match code {
+            250 => Verdict::Accepted,
+            500.. => Verdict::Refused,
+            _ => Verdict::Deferred,
+        };
+        note(true, verdict);
         (code != 421).then_some(())
     }
 
-    async fn say(&self, line: &mut Line, text: &str) -> Option<()> {
-        line.output.write_all(text.as_bytes()).await.ok()
+    /// Sends a command, or breaks off within it.
+    async fn say(&mut self, line: &mut Line, text: &str) -> Option<()> {
+        let is_cut = self.dice.once_in(100);
+        let end = if is_cut { self.dice.roll(text.len()) } else { text.len() };
+        // The server may have said its last word already: the replies tell.
+        let _is_sent = line.output.write_all(&text.as_bytes()[..end]).await;
+        (!is_cut).then_some(())
     }
 
-    /// The code of the next reply; None if the server has closed.
+    /// The code of the next reply; None behind the server's last word.
     async fn reply(&self, line: &mut Line) -> Option<u16> {
-        let Ok(code) = timeout(PATIENCE, line.replies.recv()).await else {
-            self.desk.breaks("a reply never comes");
-            return None;
-        };
-        code
+        match timeout(PATIENCE, line.replies.recv()).await {
+            Ok(Some(code)) => {
+                line.is_told_off |= code == 421;
+                Some(code)
+            }
+            Ok(None) => {
+                if !line.is_told_off {
+                    self.desk.closes();
+                }
+                None
+            }
+            Err(_) => {
+                self.desk.breaks("a reply never comes");
+                None
+            }
+        }
     }
 
     /// Lines of a message that begins with its name; some begin with dots.

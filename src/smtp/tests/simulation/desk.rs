@@ -25,13 +25,19 @@ pub(super) enum Flaw {
     Doubles,
     /// Some messages lose their end.
     Shortens,
+    /// Some messages lose a recipient.
+    Misdirects,
+    /// Some messages that are refused are stored.
+    Denies,
 }
 
 /// The answer that a client got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Verdict {
     Accepted,
-    /// By 4yz or 5yz.
+    /// By 4yz.
+    Deferred,
+    /// By 5yz.
     Refused,
     /// The connection ended before.
     None,
@@ -58,6 +64,8 @@ struct Ledger {
     sent: BTreeMap<String, Sent>,
     stored: BTreeMap<String, Vec<Stored>>,
     broken: Vec<String>,
+    /// The server ends its sessions.
+    is_over: bool,
     trace: DefaultHasher,
 }
 
@@ -83,6 +91,7 @@ impl Desk {
             sent: BTreeMap::new(),
             stored: BTreeMap::new(),
             broken: Vec::new(),
+            is_over: false,
             trace: DefaultHasher::new(),
         };
         Self { flaw, start: Instant::now(), ledger: Mutex::new(ledger) }
@@ -90,6 +99,18 @@ impl Desk {
 
     pub(super) fn breaks(&self, what: &str) {
         self.ledger.lock().unwrap().broken.push(what.to_owned());
+    }
+
+    /// From now on the server may close connections without a word.
+    pub(super) fn stops(&self) {
+        self.ledger.lock().unwrap().is_over = true;
+    }
+
+    /// A connection was closed while its client waited for a reply.
+    pub(super) fn closes(&self) {
+        if !self.ledger.lock().unwrap().is_over {
+            self.breaks("a connection is closed without the reply to a command");
+        }
     }
 
     fn trace(&self, what: impl Hash) {
@@ -121,8 +142,11 @@ impl Desk {
         let mut ledger = self.ledger.lock().unwrap();
         let name = raw.split(|octet| *octet == b'\r').next().unwrap();
         let name = String::from_utf8_lossy(name).into_owned();
-        let recipients: Vec<_> =
+        let mut recipients: Vec<_> =
             envelope.recipients.iter().map(|one| one.as_sent.clone()).collect();
+        if self.flaw == Some(Flaw::Misdirects) && ledger.dice.once_in(4) {
+            recipients.pop();
+        }
         let times = match self.flaw {
             Some(Flaw::Forgets) if ledger.dice.once_in(4) => 0,
             Some(Flaw::Doubles) if ledger.dice.once_in(4) => 2,
@@ -162,8 +186,14 @@ impl Desk {
             }
         }
         for (name, sent) in &*sent {
-            if sent.verdict == Verdict::Accepted && !stored.contains_key(name) {
-                broken.push(format!("{name} was acknowledged and is not there"));
+            match (sent.verdict, stored.contains_key(name)) {
+                (Verdict::Accepted, false) => {
+                    broken.push(format!("{name} was acknowledged and is not there"));
+                }
+                (Verdict::Refused, true) => {
+                    broken.push(format!("{name} was refused for good and is there"));
+                }
+                _ => {}
             }
         }
         if broken.is_empty() { Ok(trace.finish()) } else { Err(broken.join("\n")) }
@@ -192,9 +222,11 @@ impl Intake for Desk {
             1 => return Err(reply(Some(Reason::StoreUnavailable), false)),
             _ => {}
         }
+        // Each is an Agent of its own.
+        let number = path.bytes().filter(u8::is_ascii_digit).map(|digit| i64::from(digit - b'0'));
         Ok(Recipient {
-            agent: AccountId::new(1),
-            address: Address::parse("agent@gatepost.example").unwrap(),
+            agent: AccountId::new(1 + number.sum::<i64>()),
+            address: Address::parse(path).unwrap(),
             tag: None,
             as_sent: path.into(),
             shares: AccountId::new(1),
@@ -210,7 +242,8 @@ impl Intake for Desk {
             _ => Fate::Accepted,
         };
         self.takes().await;
-        if matches!(fate, Fate::Accepted | Fate::Unknown) {
+        let denies = self.flaw == Some(Flaw::Denies) && matches!(fate, Fate::Refused);
+        if denies || matches!(fate, Fate::Accepted | Fate::Unknown) {
             self.store(&envelope, &raw);
         }
         self.takes().await;
