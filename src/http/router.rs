@@ -111,8 +111,9 @@ pub(super) fn observed(router: Router<Arc<Http>>, http: Arc<Http>) -> Router {
         .with_state(http)
 }
 
-/// Refuses requests whose head says too little or too much (400), and those that a gateway sent (508): a webhook that leads
-/// back here would make an event of each event, forever (threats H10), whichever key its URL holds.
+/// Refuses requests whose head says too little or too much (400), and those that a gateway sent
+/// (508): a webhook that leads back here would make an event of each event, forever (threats H10),
+/// whichever key its URL holds.
 async fn refuse(mut request: Request, next: Next) -> Response {
     if let Err(problem) = head::settle(&mut request) {
         return problem.into_response();
