@@ -7,26 +7,28 @@ use axum::http::{HeaderMap, Version};
 
 use crate::http::error::{Code, Problem};
 
+const HOST_ONCE: &str = "Host must be there once: a name or an address, and perhaps a port";
+const CHUNKS_ALONE: &str =
+    "Transfer-Encoding must be chunked, or not there: send the body as it is";
+
 /// Refuses a request of HTTP/1.1 that does not name its host once and well (RFC 9112 §3.2), and one
 /// whose body is coded by more than chunks (§6.1): hyper passes over other codings. If the request is
 /// for a whole URL, its host is that of the URL (§3.2.2), and `Host` says so afterwards.
 pub(in crate::http) fn settle(request: &mut Request) -> Result<(), Problem> {
+    let malformed = |detail| Problem::new(Code::InvalidRequest, detail);
     if !is_named(request.version(), request.headers()) {
-        let detail =
-            "the header field Host must be there once: a name or an address, and perhaps a port";
-        return Err(Problem::new(Code::InvalidRequest, detail));
+        return Err(malformed(HOST_ONCE));
     }
     let mut codings = request.headers().get_all(TRANSFER_ENCODING).iter();
     let is_chunked = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
     if !codings.next().is_none_or(is_chunked) || codings.next().is_some() {
-        let detail = "Transfer-Encoding must be chunked, or not there: send the body as it is";
-        return Err(Problem::new(Code::InvalidRequest, detail));
+        return Err(malformed(CHUNKS_ALONE));
     }
     let host = match request.uri().authority() {
         None => return Ok(()),
         Some(authority) => HeaderValue::from_str(authority.as_str()),
     };
-    let host = host.ok().filter(is_host).ok_or_else(unnamed)?;
+    let host = host.ok().filter(is_host).ok_or_else(|| malformed(HOST_ONCE))?;
     request.headers_mut().insert(HOST, host);
     Ok(())
 }
