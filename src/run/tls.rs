@@ -222,7 +222,7 @@ pub type OwnCertificate = (&'static str, Option<Certificate>);
 #[derive(Default)]
 pub struct OwnCertificates {
     pub of_listeners: Vec<OwnCertificate>,
-    /// Those that an authority issued for names beside the hostname.
+    /// Those that an authority issued for names beside the hostname, hosts of policies too.
     pub of_names: Vec<(DomainName, Certificate)>,
     /// For hosts of policies: the one that ends first.
     pub of_policies: Option<Certificate>,
@@ -257,12 +257,14 @@ pub async fn own_certificates(
     let https = settings.serves_https().then_some(("https", https));
     let of_policies = first(&stored, |name| domain_of(name.as_str()).is_some());
     let of_listeners = [("smtp", smtp)].into_iter().chain(https).collect();
-    let names = settings.acme.iter().flat_map(|acme| acme.names.iter().skip(1));
-    let of_name = |name: &DomainName| {
-        let (_, pair) = stored.iter().find(|(stored, _)| stored == name)?;
-        Some((name.clone(), pair.certificate().clone()))
-    };
-    Ok(OwnCertificates { of_listeners, of_names: names.filter_map(of_name).collect(), of_policies })
+    let further = settings.acme.as_ref().map_or(&[][..], |acme| acme.names.get(1..).unwrap_or(&[]));
+    let is_shown = |name: &DomainName| further.contains(name) || domain_of(name.as_str()).is_some();
+    let of_names = stored
+        .iter()
+        .filter(|(name, _)| is_shown(name))
+        .map(|(name, pair)| (name.clone(), pair.certificate().clone()))
+        .collect();
+    Ok(OwnCertificates { of_listeners, of_names, of_policies })
 }
 
 /// Returns the certificate that ends first, of those with such names.
