@@ -277,11 +277,14 @@ async fn an_adapter_needs_its_feature_and_an_agent_that_is_active() {
     post.house.call("org1", "POST", "/updateAccount", Some(&off)).await.success(200);
     way.post(&post, "msg_2", &call(&post)).await.problem(409, "conflict", "not active");
     assert_eq!(post.messages().await, 1);
-    let off = json!({ "active": false, "targetAccountId": post.house.id("org1").get() });
-    post.house.call("reseller1", "POST", "/updateAccount", Some(&off)).await.success(200);
+    let path = format!("/updateOrganization?targetOrganizationId={}", post.house.id("org1"));
+    let active = async |on: bool| {
+        let body = json!({ "active": on });
+        post.house.call("reseller1", "POST", &path, Some(&body)).await.success(200);
+    };
+    active(false).await;
     way.post(&post, "msg_3", &call(&post)).await.problem(401, "unauthorized", "");
-    let on = json!({ "active": true, "targetAccountId": post.house.id("org1").get() });
-    post.house.call("reseller1", "POST", "/updateAccount", Some(&on)).await.success(200);
+    active(true).await;
     let closed = post.house.call("org1", "DELETE", &format!("{JSON}/inboundKey"), None).await;
     closed.success(200);
     let reply = way.post(&post, "msg_3", &call(&post)).await;
