@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::PATIENCE;
+use super::ports::free_port;
 use super::webdriver::{Driver, Element};
 
 /// A phone, a small window, a large one.
@@ -271,10 +272,11 @@ impl Browser {
     }
 }
 
-/// chromedriver on a port of its choice, with what ends it, and that port.
+/// chromedriver with what ends it, and its port. It listens at that port of IPv4 and of IPv6: of its
+/// own choice it takes one for IPv4 that may be taken for IPv6, and ends.
 async fn start_driver(folder: &Path) -> (Child, Child, u16) {
     let mut server = Command::new("chromedriver")
-        .arg("--port=0")
+        .arg(format!("--port={}", free_port()))
         .env("HOME", folder)
         .env("TMPDIR", folder)
         .process_group(0)
