@@ -109,7 +109,6 @@ async fn a_key_without_api_enters_neither_mcp_nor_the_console() {
     let listed = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {} });
     let entered = sign_in().await;
     let cookie = entered.headers["set-cookie"].to_str().unwrap().split(';').next().unwrap();
-    canary::note(cookie.as_bytes());
     let sessions = gateway.count("SELECT COUNT(*) FROM console_sessions").await;
     mcp.tools().await;
     let denial = json!({ "features": { "api": false } });
