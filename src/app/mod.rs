@@ -4,7 +4,8 @@
 //! in. `access` answers "may I?". `tenancy` keeps accounts and what belongs to them. `mailbox`
 //! reads messages. `delivery` keeps outgoing work. `relay`, `agents`, `apps` and `computers` are
 //! set up by accounts. `audit` reads who did what, `idempotency` keeps the responses of idempotent
-//! requests, and `vault` seals secrets. `tls_reports` keeps what senders report on TLS. Records that
+//! requests, and `vault` seals secrets. `tls_reports` keeps what senders report on TLS; `panics` lets one
+//! piece of work fail alone. Records that
 //! the API, events and the command line share have their shapes here, made of `wire`.
 
 /// Lets use cases over a store act as another `actor`, whom the audit log names; with a path to
@@ -42,6 +43,7 @@ pub mod idempotency;
 pub mod intake;
 mod locked;
 pub mod mailbox;
+pub mod panics;
 pub mod relay;
 pub mod system;
 pub mod tenancy;

@@ -17,12 +17,10 @@ mod ring;
 mod waiting;
 
 use std::collections::{HashMap, HashSet};
-use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use futures_util::FutureExt as _;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio::task::yield_now;
@@ -34,6 +32,7 @@ use self::waiting::Waiters;
 pub use self::waiting::{TooManyReaders, Waiting};
 use super::payload;
 use crate::app::mailbox::links::Links;
+use crate::app::panics::caught;
 use crate::domain::clock::Timestamp;
 use crate::domain::delivery::{Content, Subject};
 use crate::domain::destination::Payload;
@@ -297,7 +296,7 @@ impl EventLog {
         let mut seen = None;
         loop {
             // A panic, over the text of some event, must not end this for all readers.
-            let ended = AssertUnwindSafe(self.follow(&mut seen)).catch_unwind().await;
+            let ended = caught(self.follow(&mut seen)).await;
             let ended = ended.unwrap_or_else(|_panic| {
                 seen = None;
                 Err(StoreError::Ended)

@@ -4,12 +4,8 @@
 //! The line names the operation by its pattern and contains no client input: path, query and method
 //! of a request may hold anything, even a key.
 
-use std::any::Any;
-use std::future::{Future, poll_fn};
 use std::net::IpAddr;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
-use std::task::Poll;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -24,6 +20,7 @@ use axum::response::{IntoResponse, Response};
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
+use crate::app::panics::caught;
 use crate::domain::id::AccountId;
 use crate::domain::repeats::{LogCause, Repeats};
 use crate::http::error::{Code, Problem, masked};
@@ -97,10 +94,9 @@ pub(in crate::http) async fn observe(
     let method = known_method(request.method());
     let trace = Trace::new(id);
     request.extensions_mut().insert(trace.clone());
-    let mut response = match timeout(http.rules.limits.request(), catch_panic(next.run(request)))
-        .await
-    {
+    let mut response = match timeout(http.rules.limits.request(), caught(next.run(request))).await {
         Ok(Ok(response)) => response,
+        // A bug in one handler ends one request only.
         Ok(Err(panic)) => Problem::internal(format!("a handler panicked: {panic}")).into_response(),
         Err(_) => Problem::unavailable("the request took too long").into_response(),
     };
@@ -222,28 +218,4 @@ fn log(repeats: &Repeats, trace: &Trace, answered: &AnsweredRequest<'_>) {
 fn known_method(method: &Method) -> &'static str {
     const KNOWN: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"];
     KNOWN.into_iter().find(|known| *known == method.as_str()).unwrap_or("other")
-}
-
-/// The message of a handler's panic.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct Panicked(String);
-
-/// Runs `work` to its end or its panic: a bug in one handler ends one request only.
-async fn catch_panic<F: Future>(work: F) -> Result<F::Output, Panicked> {
-    let mut work = Box::pin(work);
-    poll_fn(move |context| {
-        // After a panic the future is never polled again, so its half-done state stays unseen.
-        match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
-            Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
-            Err(panic) => Poll::Ready(Err(Panicked(panic_text(panic.as_ref())))),
-        }
-    })
-    .await
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no words".into())
 }
