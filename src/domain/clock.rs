@@ -76,8 +76,7 @@ type Source = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 /// Tolerance in milliseconds when two clocks are compared: they cannot be read at the same instant.
 const SAME_MILLIS: i64 = 1000;
 
-/// Two clocks that were read within this time are compared, after so many reads those that were
-/// closest.
+/// Two clocks that were read within this time are compared; after so many reads, the closest are.
 const CLOSE_MILLIS: i64 = 100;
 const MOST_READS: usize = 8;
 
@@ -149,7 +148,7 @@ impl Clock {
     /// which the wall clock was set forward (negative: back) if that is `least` or more, and counts
     /// the step; else None.
     pub fn look(&self, least: Duration) -> Option<i64> {
-        let ahead = self.closest();
+        let ahead = self.difference();
         let step = ahead.saturating_sub(self.kept.ahead.swap(ahead, Ordering::SeqCst));
         let is_step = u128::from(step.unsigned_abs()) >= least.as_millis();
         is_step.then(|| self.kept.steps.fetch_add(1, Ordering::SeqCst)).map(|_| step)
@@ -177,28 +176,21 @@ impl Clock {
         if kept.abs_diff(present) <= SAME_MILLIS.unsigned_abs() { kept } else { present }
     }
 
+    /// Compares two clocks that were read at nearly the same time: a thread that is held up between
+    /// the two would take one for set.
     fn difference(&self) -> i64 {
-        self.now().0.saturating_sub(self.steady().0)
-    }
-
-    /// Returns the difference of two clocks that were read at nearly the same time: a thread that is
-    /// held up between them would take one for set.
-    fn closest(&self) -> i64 {
         let read = || {
             let (before, wall) = (self.steady().0, self.now().0);
             (self.steady().0.saturating_sub(before), wall.saturating_sub(before))
         };
-        let reads = std::iter::repeat_with(read).take(MOST_READS);
-        let (mut shortest, mut closest) = (i64::MAX, 0);
-        for (took, difference) in reads {
-            if took < shortest {
-                (shortest, closest) = (took, difference);
-            }
-            if took <= CLOSE_MILLIS {
+        let mut closest = read();
+        for _ in 1..MOST_READS {
+            if closest.0 <= CLOSE_MILLIS {
                 break;
             }
+            closest = closest.min(read());
         }
-        closest
+        closest.1
     }
 }
 
