@@ -13,6 +13,8 @@ pub mod http_client;
 pub mod presented;
 pub mod provider;
 pub mod receiver;
+#[cfg(test)]
+pub mod seeds;
 pub mod signer;
 pub mod smtp_client;
 

@@ -160,11 +160,11 @@ impl Choices {
             [("", ""), (" ", "\r\n "), ("(a (b) x@evil.example) ", ""), ("", " (x@evil.example)")];
         let addr_spec = self.addr_spec(mailbox);
         if self.0.below(3) == 0 {
-            let (before, after) = AROUND[usize::try_from(self.0.below(4)).unwrap()];
+            let (before, after) = self.0.pick(&AROUND);
             return format!(" {before}{addr_spec}{after}");
         }
-        let name = NAMES[usize::try_from(self.0.below(8)).unwrap()];
-        let after = ["", " ", " (x@evil.example)"][usize::try_from(self.0.below(3)).unwrap()];
+        let name = self.0.pick(NAMES);
+        let after = self.0.pick(&["", " ", " (x@evil.example)"]);
         format!(" {name}<{addr_spec}>{after}")
     }
 
@@ -192,8 +192,9 @@ impl Choices {
         ];
         let mut value = self.honest(mailbox);
         let places: Vec<usize> = value.char_indices().map(|(at, _)| at).collect();
-        let place = places[usize::try_from(self.0.below(places.len() as u64)).unwrap()];
-        value.insert_str(place, ODD[usize::try_from(self.0.below(18)).unwrap()]);
+        let place = *self.0.pick(&places);
+        let odd = *self.0.pick(ODD);
+        value.insert_str(place, odd);
         value
     }
 }

@@ -23,6 +23,7 @@ use crate::domain::ports::MailLoad;
 use crate::rules::{Rules, SmtpRules};
 use crate::shutdown::Shutdown;
 use crate::testkit::dice::Dice;
+use crate::testkit::seeds::{self, Broken};
 
 /// Small bounds, which sessions reach. Rates are simulated elsewhere.
 const RULES: &str = "
@@ -36,7 +37,7 @@ const LARGEST: usize = 100_000;
 const GRACE: Duration = Duration::from_secs(30);
 
 /// Simulates one seed. Returns a digest of all that happened, or what was broken.
-fn simulate(seed: u64, rules: &SmtpRules, flaw: Option<Flaw>) -> Result<u64, String> {
+fn simulate(seed: u64, rules: &SmtpRules, flaw: Option<Flaw>) -> Result<u64, Broken> {
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let mut dice = Dice(seed);
@@ -96,22 +97,15 @@ fn rules() -> SmtpRules {
 #[test]
 fn thousands_of_seeds_lose_cut_and_misname_no_message() {
     let rules = rules();
-    for seed in 0..1000 * u64::from(crate::testkit::scale()) {
-        if let Err(broken) = simulate(seed, &rules, None) {
-            panic!("seed {seed}:\n{broken}");
-        }
-    }
+    seeds::hold(1000, |seed| simulate(seed, &rules, None));
 }
 
 #[test]
 fn a_seed_is_repeated_step_by_step() {
     let rules = rules();
-    let all: Vec<_> = (0..20).map(|seed| simulate(seed, &rules, None)).collect();
-    let again: Vec<_> = (0..20).map(|seed| simulate(seed, &rules, None)).collect();
-    assert_eq!(all, again);
+    seeds::repeat(|seed| simulate(seed, &rules, None));
 }
 
-/// A simulation that notices nothing would prove nothing.
 #[test]
 fn what_a_bad_store_does_is_noticed() {
     let rules = rules();
@@ -122,8 +116,6 @@ fn what_a_bad_store_does_is_noticed() {
         (Flaw::Misdirects, "has other recipients than were accepted"),
         (Flaw::Denies, "was refused for good and is there"),
     ] {
-        let is_noticed =
-            |seed| simulate(seed, &rules, Some(flaw)).is_err_and(|broken| broken.contains(said));
-        assert!((0..100).any(is_noticed), "{flaw:?} is not noticed");
+        seeds::notice(100, said, |seed| simulate(seed, &rules, Some(flaw)));
     }
 }

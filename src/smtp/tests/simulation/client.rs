@@ -154,6 +154,7 @@ impl Client {
     async fn reply(&self, line: &mut Line) -> Option<u16> {
         match timeout(PATIENCE, line.replies.recv()).await {
             Ok(Some(code)) => {
+                self.desk.trace((self.number, code));
                 line.is_told_off |= code == 421;
                 Some(code)
             }

@@ -15,6 +15,7 @@ use crate::domain::ports::{Client, Envelope, Intake, IntakeReply, Recipient};
 use crate::domain::reason::Reason;
 use crate::smtp::fake::RECORD;
 use crate::testkit::dice::Dice;
+use crate::testkit::seeds::Broken;
 
 /// One fault that a simulation must notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +114,7 @@ impl Desk {
         }
     }
 
-    fn trace(&self, what: impl Hash) {
+    pub(super) fn trace(&self, what: impl Hash) {
         let at = self.start.elapsed();
         (at, what).hash(&mut self.ledger.lock().unwrap().trace);
     }
@@ -163,7 +164,7 @@ impl Desk {
     }
 
     /// Compares both sides. Returns a digest of all that happened, or what was broken.
-    pub(super) fn judged(&self) -> Result<u64, String> {
+    pub(super) fn judged(&self) -> Result<u64, Broken> {
         let mut ledger = self.ledger.lock().unwrap();
         let Ledger { sent, stored, broken, trace, .. } = &mut *ledger;
         for (name, all) in &*stored {
@@ -196,7 +197,7 @@ impl Desk {
                 _ => {}
             }
         }
-        if broken.is_empty() { Ok(trace.finish()) } else { Err(broken.join("\n")) }
+        if broken.is_empty() { Ok(trace.finish()) } else { Err(Broken(broken.join("\n"))) }
     }
 }
 

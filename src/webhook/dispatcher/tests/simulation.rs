@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use self::gateway::{Gateway, Network};
 use self::world::{Flaw, World};
 use super::*;
+use crate::testkit::seeds::{self, Broken};
 
 /// Short waits, so that a schedule ends within the simulation.
 const RULES: &str = "
@@ -91,7 +92,7 @@ async fn mail(world: Arc<World>) {
 }
 
 /// Simulates one seed. Returns a digest of all that happened, or what was broken.
-fn simulate(seed: u64, rules: &Arc<WebhookRules>, flaw: Option<Flaw>) -> Result<u64, String> {
+fn simulate(seed: u64, rules: &Arc<WebhookRules>, flaw: Option<Flaw>) -> Result<u64, Broken> {
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let world = World::new(seed, rules, flaw);
@@ -141,7 +142,7 @@ fn simulate(seed: u64, rules: &Arc<WebhookRules>, flaw: Option<Flaw>) -> Result<
         let is_over = timeout(Duration::from_hours(2), over).await.is_ok();
         judge(&world, is_over);
         let broken = std::mem::take(&mut world.deeds().broken);
-        if broken.is_empty() { Ok(world.traced()) } else { Err(broken.join("\n")) }
+        if broken.is_empty() { Ok(world.traced()) } else { Err(Broken(broken.join("\n"))) }
     })
 }
 
@@ -177,23 +178,15 @@ fn rules() -> Arc<WebhookRules> {
 #[test]
 fn thousands_of_seeds_lose_double_and_overtake_nothing() {
     let rules = rules();
-    for seed in 0..2000 * u64::from(crate::testkit::scale()) {
-        if let Err(broken) = simulate(seed, &rules, None) {
-            panic!("seed {seed}:\n{broken}");
-        }
-    }
+    seeds::hold(2000, |seed| simulate(seed, &rules, None));
 }
 
 #[test]
 fn a_seed_is_repeated_step_by_step() {
     let rules = rules();
-    let all: Vec<_> = (0..20).map(|seed| simulate(seed, &rules, None)).collect();
-    let again: Vec<_> = (0..20).map(|seed| simulate(seed, &rules, None)).collect();
-    assert_eq!(all, again);
-    assert!(all.windows(2).all(|pair| pair[0] != pair[1]));
+    seeds::repeat(|seed| simulate(seed, &rules, None));
 }
 
-/// A simulation that notices nothing would prove nothing.
 #[test]
 fn what_a_bad_store_does_is_noticed() {
     let rules = rules();
@@ -203,8 +196,6 @@ fn what_a_bad_store_does_is_noticed() {
         (Flaw::ForgetsFences, "given up too soon"),
         (Flaw::Invents, "was never brought"),
     ] {
-        let is_noticed =
-            |seed| simulate(seed, &rules, Some(flaw)).is_err_and(|broken| broken.contains(said));
-        assert!((0..200).any(is_noticed), "{flaw:?} is not noticed");
+        seeds::notice(200, said, |seed| simulate(seed, &rules, Some(flaw)));
     }
 }
