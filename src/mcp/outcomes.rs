@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::call::{Answer, Call};
+use crate::domain::agent_outcome::HIGHEST_RATING;
 use crate::domain::contact::plain_line;
 use crate::http::error::Problem;
 use crate::http::in_process::Asked;
@@ -21,6 +22,12 @@ pub(super) struct Record {
     outcome: Option<String>,
     /// A summary of the message and of what was done.
     summary: Option<String>,
+    /// A rating of the sender as a lead, 0 to 100.
+    #[schemars(extend("minimum" = 0, "maximum" = HIGHEST_RATING))]
+    rating: Option<u8>,
+    /// Why it is rated so, in a line.
+    #[serde(rename = "ratingReason")]
+    rating_reason: Option<String>,
     /// Why this replaces an earlier outcome; without it an earlier one stays.
     #[serde(rename = "override")]
     overridden: Option<String>,
@@ -54,6 +61,8 @@ struct Kept {
     agent_reply_count: u32,
     agent_outcome: Option<String>,
     summary: Option<String>,
+    ai_lead_rating: Option<u8>,
+    ai_lead_rating_reason: Option<String>,
     ai_agent_override: Option<String>,
     chat_dialog: Option<Vec<Value>>,
     call_dialog: Option<Vec<Value>>,
@@ -81,13 +90,15 @@ pub(super) async fn record(call: Call, request: Record) -> Result<Answer<Recorde
 impl Record {
     fn body(&self) -> Value {
         let fields = [
-            ("reply", &self.reply),
-            ("agentOutcome", &self.outcome),
-            ("summary", &self.summary),
-            ("override", &self.overridden),
+            ("reply", json!(self.reply)),
+            ("agentOutcome", json!(self.outcome)),
+            ("summary", json!(self.summary)),
+            ("aiLeadRating", json!(self.rating)),
+            ("aiLeadRatingReason", json!(self.rating_reason)),
+            ("override", json!(self.overridden)),
         ];
-        let sent = fields.into_iter().filter_map(|(name, text)| Some((name, text.as_ref()?)));
-        Value::Object(sent.map(|(name, text)| (name.to_owned(), json!(text))).collect())
+        let sent = fields.into_iter().filter(|(_, value)| !value.is_null());
+        sent.map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
     /// Whether a message has the outcome that this records.
@@ -99,6 +110,8 @@ impl Record {
         let same = |sent: Option<String>, kept: &Option<String>| sent.is_none() || sent == *kept;
         same(line(&self.outcome), &kept.agent_outcome)
             && same(self.summary.clone(), &kept.summary)
+            && (self.rating.is_none() || self.rating == kept.ai_lead_rating)
+            && same(line(&self.rating_reason), &kept.ai_lead_rating_reason)
             && same(line(&self.overridden), &kept.ai_agent_override)
             && self.reply.as_ref().is_none_or(replied)
     }

@@ -115,10 +115,17 @@ fn fenced(shown: &str, messages: &[&Value]) {
     }
 }
 
-/// Sends all that is accepted without a change of the rules.
-async fn send_all(gateway: &TestGateway) {
+/// A model reads the sender and the findings before a word of a stranger.
+fn findings_first(shown: &str) {
+    let at = |words: &str| shown.find(words).unwrap_or(usize::MAX);
+    let (sender, findings, first) = (at("\nProven sender: "), at("\nFindings of"), at("\nDATA "));
+    assert!(sender < findings && findings < first, "{shown}");
+}
+
+/// Sends all that is accepted without a change of the rules; or all else.
+async fn send_all(gateway: &TestGateway, accepted: bool) {
     let group = Case::groups().unwrap().remove(0);
-    for case in group.cases.iter().filter(|case| case.script.expect == "accepted") {
+    for case in group.cases.iter().filter(|case| (case.script.expect == "accepted") == accepted) {
         let raw = case.raw();
         let transaction = Transaction {
             helo: &case.script.helo,
@@ -128,6 +135,14 @@ async fn send_all(gateway: &TestGateway) {
         };
         deliver(gateway.smtp, &transaction).await.unwrap();
     }
+}
+
+/// A gateway by the rules of the cases that change none.
+async fn of_the_fixtures() -> TestGateway {
+    let group = Case::groups().unwrap().remove(0);
+    let rules: Vec<_> =
+        group.rules.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    TestGateway::with_rules(&rules).await
 }
 
 /// A message that imitates everything around it.
@@ -145,35 +160,41 @@ fn imitation() -> Vec<u8> {
     signer().sign(letter.as_bytes()).unwrap()
 }
 
+/// Every page of a list is fenced, to its last.
 async fn lists_are_fenced(mcp: &Mcp, all: &[&Value]) {
+    let every: BTreeSet<String> = all.iter().flat_map(|message| pieces(message)).collect();
     let lists = [
         ("recent_messages", json!({ "limit": 20 })),
         ("search_messages", json!({ "query": "example", "limit": 20 })),
-        ("list_conversations", json!({ "limit": 20 })),
+        ("list_conversations", json!({ "limit": 1 })),
         ("wait_for_message", json!({ "after": "2020-01-01T00:00:00Z" })),
     ];
-    for (name, arguments) in lists {
-        let shown = mcp.done(name, arguments).await;
-        trusted(&shown, all);
-        let (outside, inside) = parted(text(&shown));
-        assert!(inside.len() > 5, "{shown}");
-        for line in outside {
-            let is_ours = line.is_empty() || OURS.iter().any(|ours| line.starts_with(ours));
-            assert!(is_ours, "{name}: {line:?} stands outside");
-            for piece in all.iter().flat_map(|message| pieces(message)) {
-                assert!(!line.contains(&piece), "{name}: {piece:?} stands outside");
+    for (name, mut arguments) in lists {
+        for page in 1.. {
+            let shown = mcp.done(name, arguments.clone()).await;
+            trusted(&shown, all);
+            let (outside, inside) = parted(text(&shown));
+            assert!(!inside.is_empty(), "{shown}");
+            for line in outside {
+                let is_ours = line.is_empty() || OURS.iter().any(|ours| line.starts_with(ours));
+                assert!(is_ours, "{name}: {line:?} stands outside");
+                let stray = every.iter().find(|piece| line.contains(*piece));
+                assert_eq!(stray, None, "{name}: stands outside in {line:?}");
             }
+            let next = &shown["structuredContent"]["next"];
+            if next.is_null() {
+                assert!(page > 1 || name == "wait_for_message", "{name} has one page only");
+                break;
+            }
+            arguments["before"] = next.clone();
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_text_of_a_stranger_leaves_its_fence() {
-    let group = Case::groups().unwrap().remove(0);
-    let rules: Vec<_> =
-        group.rules.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-    let gateway = TestGateway::with_rules(&rules).await;
-    send_all(&gateway).await;
+    let gateway = of_the_fixtures().await;
+    send_all(&gateway, true).await;
     let replies = gateway.send("alice@good.example", &[AGENT], &imitation()).await;
     assert!(replies.accepted(), "{}", replies.settling());
     let mcp = Mcp::of(gateway.http, &gateway.key);
@@ -186,15 +207,19 @@ async fn no_text_of_a_stranger_leaves_its_fence() {
         rooms.insert(message["roomId"].as_str().unwrap());
         let read = mcp.done("read_message", json!({ "uuid": uuid })).await;
         fenced(text(&read), &[message]);
+        findings_first(text(&read));
         trusted(&read, &[message]);
         let uri = format!("gatepost://messages/{uuid}");
         let resource = mcp.ask("resources/read", json!({ "uri": uri })).await;
-        fenced(resource["result"]["contents"][0]["text"].as_str().unwrap(), &[message]);
+        let resource = resource["result"]["contents"][0]["text"].as_str().unwrap();
+        fenced(resource, &[message]);
+        findings_first(resource);
         let untrusted = &read["structuredContent"]["untrusted"];
         for file in untrusted["attachments"].as_array().unwrap() {
             let get = json!({ "uuid": uuid, "part": file["part"] });
             let got = mcp.call("get_attachment", get).await;
             if got["isError"] == false {
+                findings_first(text(&got));
                 let (outside, _) = parted(text(&got));
                 let known = ["Proven sender: ", "Findings of the scan: "];
                 assert!(known.iter().all(|ours| outside.iter().any(|line| line.starts_with(ours))));
@@ -221,6 +246,45 @@ async fn no_text_of_a_stranger_leaves_its_fence() {
         trusted(&read, &these);
     }
     lists_are_fenced(&mcp, &all).await;
+    gateway.finish().await;
+}
+
+/// Every refused message of the fixtures, explained.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_refused_sender_speaks_outside_the_fence_of_the_explanation() {
+    let gateway = of_the_fixtures().await;
+    send_all(&gateway, false).await;
+    let mcp = Mcp::of(gateway.http, &gateway.key);
+    let (mut records, mut reasons, mut next) = (0, BTreeSet::new(), Value::Null);
+    loop {
+        let before = next.as_str().map(|next| format!("&before={next}")).unwrap_or_default();
+        let page = gateway.get(&format!("/email/intake?limit=100{before}")).await;
+        for record in page["intake"].as_array().unwrap() {
+            let told = mcp.done("explain_refusal", json!({ "record": record["id"] })).await;
+            let (outside, inside) = parted(text(&told));
+            let shown = &told["structuredContent"];
+            let claims = ["sender", "envelopeFrom", "helo"];
+            let claims = claims.iter().filter_map(|name| shown["untrusted"][name].as_str());
+            let claims: Vec<&str> = claims.filter(|claim| claim.len() > 7).collect();
+            for line in outside {
+                let is_ours = line.is_empty()
+                    || OURS.iter().any(|ours| line.starts_with(ours))
+                    || [&shown["meaning"], &shown["advice"]].iter().any(|words| **words == line);
+                assert!(is_ours, "{line:?} stands outside: {told}");
+                assert!(claims.iter().all(|claim| !line.contains(claim)), "{line:?}: {told}");
+            }
+            for claim in claims {
+                assert!(inside.iter().any(|line| line.contains(claim)), "{claim:?}: {told}");
+            }
+            reasons.insert(shown["reason"].as_str().unwrap_or_default().to_owned());
+            records += 1;
+        }
+        next = page["next"].clone();
+        if next.is_null() {
+            break;
+        }
+    }
+    assert!(records > 50 && reasons.len() > 10, "{records} records: {reasons:?}");
     gateway.finish().await;
 }
 

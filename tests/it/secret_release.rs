@@ -12,7 +12,8 @@ use crate::support::{PATIENCE, http, local_dns, postgres};
 
 const VALUE: &str = "the value of a secret";
 
-async fn as_json(here: &Path, words: &str, at: &[&str]) -> Value {
+/// Returns the output of a command with further arguments `at` that must succeed.
+pub async fn as_json(here: &Path, words: &str, at: &[&str]) -> Value {
     let words: Vec<&str> = words.split(' ').chain(at.iter().copied()).chain(["--json"]).collect();
     let output = gatepost(here, &words).await;
     let errors = String::from_utf8_lossy(&output.stderr);

@@ -117,7 +117,7 @@ pub async fn list(call: Call, request: List) -> Result<Logs, Problem> {
 async fn page(call: &Call, wanted: LogQuery) -> Result<Logs, Problem> {
     let (number, size) = wanted.page;
     let turn = call.turn_at_logs()?;
-    // A large page is held whole in memory until it is sent.
+    // A large page is held whole in memory until it is sent, or until it is read for nobody.
     let held = match size > call.http.rules.limits.max_page {
         true => Some(call.http.downloads.place(call.reader()).await?),
         false => None,
@@ -128,9 +128,9 @@ async fn page(call: &Call, wanted: LogQuery) -> Result<Logs, Problem> {
         let LogQuery { filter, fields, .. } = &wanted;
         let page = NumberedPage { number: number.into(), size };
         let found = mailbox.log_page(&scope, filter, page, fields, most).await;
-        (found, wanted)
+        (found, wanted, held)
     };
-    let (found, wanted) = to_the_end((turn, permit), reading).await?;
+    let (found, wanted, held) = to_the_end((turn, permit), reading).await?;
     let found = found?;
     if found.rows.is_empty() && number > 1 && !found.complete {
         return Err(page_too_far(most));

@@ -178,6 +178,53 @@ async fn a_call_has_the_fields_of_calls() {
     assert_ne!(messages[0]["roomId"], messages[1]["roomId"]);
 }
 
+/// The agent's turns of a call stand in its dialog, and its log and metrics count them.
+#[tokio::test]
+async fn replies_to_a_call_stand_in_its_dialog_and_are_counted() {
+    let house = House::new().await;
+    let call = |seconds: u32, missed: bool, turns: Value| {
+        json!({
+            "targetAgent": "agent1", "sourceAddress": "+15551231234", "message": "", "source": "call",
+            "duration": seconds, "missedCall": missed, "callDialog": turns,
+        })
+    };
+    let caller = json!({ "role": "user", "content": "Where is it?" });
+    let taken = post(&house, "agent1", &call(60, false, json!([caller]))).await.success(200);
+    post(&house, "agent1", &call(0, true, json!([]))).await.success(200);
+    let path = format!("/messages/{}/outcome", taken["messageUuid"].as_str().unwrap());
+    for (reply, again) in [("It left on Monday.", None), ("You are welcome.", Some("went on"))] {
+        let outcome = json!({ "reply": reply, "agentOutcome": "answered", "override": again });
+        house.call("agent1", "POST", &path, Some(&outcome)).await.success(200);
+    }
+    let records = house.get("agent1", "/messages/recent").await.json();
+    let said = |text: &str| json!({ "role": "assistant", "content": text });
+    let dialog = json!([caller, said("It left on Monday."), said("You are welcome.")]);
+    assert_eq!(records[1]["callDialog"], dialog);
+    assert_eq!(
+        (&records[1]["agentReplyCount"], &records[1]["chatDialog"]),
+        (&json!(2), &Value::Null)
+    );
+    assert_eq!(
+        (&records[0]["agentReplyCount"], &records[0]["callDialog"]),
+        (&json!(0), &json!([]))
+    );
+    let metric = async |name: &str| {
+        let asked = json!({ "metric": name, "start": "2026-11-17", "end": "2026-11-19T00:00:00Z" });
+        let found = house.call("agent1", "POST", "/logs/timeSeries", Some(&asked)).await;
+        found.success(200)["value"].clone()
+    };
+    for (name, value) in [("replies", 2.0), ("callDuration", 30.0), ("missedCalls", 1.0)] {
+        assert_eq!(metric(name).await.as_f64(), Some(value), "{name}");
+    }
+    let grouped = json!({
+        "metric": "replies", "groupBy": "agentOutcome", "start": "2026-11-17", "end": "2026-11-19T00:00:00Z",
+    });
+    let found = house.call("agent1", "POST", "/logs/timeSeries", Some(&grouped)).await.success(200);
+    let groups = found["groups"].as_array().unwrap().iter();
+    let answered = groups.clone().find(|group| group["key"] == "answered").unwrap();
+    assert_eq!(answered["value"].as_f64(), Some(2.0), "{found}");
+}
+
 #[tokio::test]
 async fn a_text_takes_the_rest_of_the_record() {
     let house = House::new().await;
@@ -229,6 +276,11 @@ async fn a_number_is_an_e164_number_or_refused_with_what_to_send() {
     let body = with(&with(&text(), "sourceAddress", json!("+1555x")), "source", json!("sms"));
     let refused = post(&house, "agent1", &body).await;
     refused.problem(400, "invalid_request", "is not an E.164 telephone number");
+    for diversion in ["5551231234", "+1555x"] {
+        let call = with(&text(), "source", json!("call"));
+        let refused = post(&house, "agent1", &with(&call, "diversion", json!(diversion))).await;
+        refused.problem(400, "invalid_request", "diversion");
+    }
     // Short codes and names are none; and a chat may know its people by numbers.
     for (address, source) in [("12345", "sms"), ("ACME", "sms"), ("100200300400", "chat")] {
         let body = with(&with(&text(), "sourceAddress", json!(address)), "source", json!(source));

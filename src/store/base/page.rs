@@ -204,6 +204,15 @@ impl List {
             Self::Audit => &[["audit_entries WHERE ", ""]],
         }
     }
+
+    /// Names the table in errors.
+    const fn table(self) -> &'static str {
+        match self {
+            Self::Messages => "messages",
+            Self::IntakeRecords => "records",
+            Self::Audit => "audit_entries",
+        }
+    }
 }
 
 impl Base {
@@ -222,7 +231,7 @@ impl Base {
             within(&mut query, scope);
         }
         let row = query.fetch_optional(self.reader()).await?;
-        let at = row.map(|row| Columns { table: "audit_entries", row: &row }.time("at"));
+        let at = row.map(|row| Columns { table: list.table(), row: &row }.time("at"));
         Ok(at.transpose()?.map(|at| Cursor { at, id }))
     }
 
@@ -250,7 +259,7 @@ impl Base {
         query.push(" LIMIT 1 OFFSET ").push_value(i64::from(most - 1));
         let row = query.fetch_optional(on).await?;
         let place = row.map(|row| {
-            let columns = Columns { table: "intake_records", row: &row };
+            let columns = Columns { table: list.table(), row: &row };
             let id = if page.ascending() { Uuid::max() } else { Uuid::nil() };
             Ok(Cursor { at: columns.time("at")?, id })
         });

@@ -1,5 +1,6 @@
 //! Clients of MCP: the published ones, and one that sends exactly what a test says.
 
+use std::ffi::OsStr;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -28,6 +29,36 @@ pub async fn by_typescript(asked: &Value) -> Value {
     let mut asked = asked.clone();
     asked["sdk"] = json!(tools().join("node/node_modules/@modelcontextprotocol/sdk"));
     by(Path::new("node"), &script("mcp_client.mjs"), &asked).await
+}
+
+/// A file of the published conformance suite or of the Inspector, which have a Node of their own.
+fn suites(file: &str) -> PathBuf {
+    tools().join("suites/node_modules").join(file)
+}
+
+/// Runs these scenarios of the published conformance suite against `/mcp` of a server, through a
+/// proxy at `port` that adds the key. Returns the result of each: `{scenario, passed, said}`.
+pub async fn conformance(mcp: &Mcp, port: u16, scenarios: &[&str]) -> Vec<Value> {
+    let asked = json!({
+        "suite": suites("@modelcontextprotocol/conformance/dist/index.js"),
+        "url": mcp.url, "key": mcp.key, "port": port, "scenarios": scenarios,
+    });
+    let said = by(&suites("node/bin/node"), &script("mcp_conformance.mjs"), &asked).await;
+    said.as_array().unwrap().clone()
+}
+
+/// The result of one request by the published Inspector.
+pub async fn inspect(mcp: &Mcp, request: &[&str]) -> Value {
+    let inspector = suites("@modelcontextprotocol/inspector/cli/build/index.js");
+    let bearer = format!("Authorization: Bearer {}", mcp.key);
+    let server = [&mcp.url, "--transport", "http", "--header", &bearer];
+    let arguments = [Path::new(&inspector).as_os_str()]
+        .into_iter()
+        .chain(server.into_iter().chain(request.iter().copied()).map(OsStr::new));
+    let output = offer(suites("node/bin/node"), arguments, b"").await;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{request:?}: {said}");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"))
 }
 
 async fn by(program: &Path, script: &Path, asked: &Value) -> Value {

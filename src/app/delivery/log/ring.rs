@@ -8,7 +8,6 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
@@ -85,22 +84,12 @@ impl Ring {
 
     /// Appends the events placed next, up to place `high`, and drops the oldest beyond the bounds.
     pub(super) fn append(&self, entries: Vec<Entry>, high: i64) {
-        let rules = &self.0.rules;
         let mut kept = locked(&self.0.kept);
         kept.parts.clear();
         kept.high = high;
         kept.octets += entries.iter().map(Entry::octets).sum::<usize>();
         kept.entries.extend(entries);
-        while let Some(first) = kept.entries.front() {
-            let is_old = first.since.elapsed() > rules.ring();
-            let is_much = kept.entries.len() > rules.ring_events || kept.octets > rules.ring_bytes;
-            if !is_old && !is_much {
-                break;
-            }
-            let (low, octets) = (first.placed.place.position, first.octets());
-            (kept.low, kept.octets) = (low, kept.octets.saturating_sub(octets));
-            kept.entries.pop_front();
-        }
+        kept.drop_beyond(&self.0.rules);
     }
 
     /// Returns the next events behind a place that pass the filter, or None if the store must be
@@ -113,6 +102,8 @@ impl Ring {
         bounds: EventLogBounds,
     ) -> Option<Arc<EventLogPage>> {
         let mut kept = locked(&self.0.kept);
+        // Without a new event nothing else drops the old ones.
+        kept.drop_beyond(&self.0.rules);
         if !kept.follows || after < kept.low {
             return None;
         }
@@ -123,7 +114,7 @@ impl Ring {
         if let Some((_, part)) = kept.parts.iter().find(asked) {
             return Some(Arc::clone(part));
         }
-        let part = Arc::new(kept.part(scope, filter, after, bounds, self.0.rules.ring())?);
+        let part = Arc::new(kept.part(scope, filter, after, bounds)?);
         if !part.events.is_empty() && kept.parts.len() < PARTS {
             let asked = PageRequest { scope: scope.clone(), filter: filter.clone(), after, bounds };
             kept.parts.push((asked, Arc::clone(&part)));
@@ -146,13 +137,26 @@ impl Ring {
 }
 
 impl RingState {
+    /// Drops the oldest events beyond the bounds; pages with these begin below `low`.
+    fn drop_beyond(&mut self, rules: &EventRules) {
+        while let Some(first) = self.entries.front() {
+            let is_old = first.since.elapsed() > rules.ring();
+            let is_much = self.entries.len() > rules.ring_events || self.octets > rules.ring_bytes;
+            if !is_old && !is_much {
+                break;
+            }
+            self.low = first.placed.place.position;
+            self.octets = self.octets.saturating_sub(first.octets());
+            self.entries.pop_front();
+        }
+    }
+
     fn part(
         &self,
         scope: &Scope,
         filter: &EventFilter,
         after: i64,
         bounds: EventLogBounds,
-        lasts: Duration,
     ) -> Option<EventLogPage> {
         let limit = usize::try_from(bounds.events).unwrap_or(usize::MAX);
         let mut part = EventLogPage { through: self.high.max(after), ..EventLogPage::default() };
@@ -170,9 +174,6 @@ impl RingState {
             }
             if let Some(name) = name.filter(|name| filter.lets_through(*name, at)) {
                 let (content, body) = entry.body.as_ref()?;
-                if entry.since.elapsed() > lasts {
-                    return None;
-                }
                 octets = octets.saturating_add(body.len());
                 part.events.push(RenderedEvent { id: place.event, name, body: body.clone() });
                 part.made.push((place.position, *content));
@@ -226,6 +227,20 @@ mod tests {
         let part =
             ring.read(scope, &EventFilter::ALL, after, EventLogBounds { events: 9, octets: 999 })?;
         Some(part.made.iter().map(|(place, _)| *place).collect())
+    }
+
+    /// Also a page that was made for another reader.
+    #[tokio::test(start_paused = true)]
+    async fn nothing_older_than_its_bound_is_shown() {
+        let (ring, scope) = ring();
+        let lasts = ring.0.rules.ring();
+        tokio::time::advance(lasts).await;
+        assert_eq!(places(&ring, &scope, 0), Some(vec![1, 2, 3, 4]));
+        tokio::time::advance(std::time::Duration::from_millis(1)).await;
+        assert_eq!(places(&ring, &scope, 0), None);
+        assert_eq!(locked(&ring.0.kept).octets, 0);
+        // The place behind the last event is read without the store still.
+        assert_eq!(places(&ring, &scope, 4), Some(vec![]));
     }
 
     #[test]
