@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::agents::Agents;
@@ -33,9 +32,7 @@ use crate::egress::guard::Guard;
 use crate::egress::new_urls::NewUrls;
 use crate::http::{self, Http, Readiness};
 use crate::metrics::Metrics;
-use crate::rules::{
-    ForwardRules, IntakeRules, RetentionRules, Rules, RulesError, Share, StoreRules, WebhookRules,
-};
+use crate::rules::{ForwardRules, IntakeRules, RetentionRules, Rules, RulesError, WebhookRules};
 use crate::shutdown::Shutdown;
 use crate::store::{Serving, Store, StorePlace};
 use crate::tls::Files;
@@ -52,6 +49,7 @@ mod readiness;
 mod settings;
 mod sockets;
 mod steady;
+mod stores;
 mod threads;
 mod tls;
 mod traces;
@@ -62,6 +60,7 @@ use self::incoming::{Incoming, SmtpSettings};
 pub use self::pulse::Pulse;
 pub use self::settings::{McpTools, OtlpSettings, RunError, Settings, TlsSettings};
 pub use self::sockets::{SocketError, Sockets};
+use self::stores::{Opened, Stores};
 use self::threads::Threads;
 use self::tls::Tls;
 pub use self::tls::{OwnCertificate, OwnCertificates, own_certificates};
@@ -163,7 +162,7 @@ pub async fn start_on(
     let (rules, dns, proxies) = (settings.rules, settings.dns, settings.trusted_proxy);
     let (place, hostname) = (settings.place, settings.hostname);
     let shutdown = Shutdown::default();
-    let opened = open(&place, &rules, &mint, settings.start_patience).await?;
+    let opened = stores::open(&place, &rules, &mint, settings.start_patience).await?;
     let Opened { serving, stores, threads } = opened;
     let store = stores.mail.clone();
     let vault = vault::open(settings.secrets_key.as_deref(), &place, &store, &mint).await?;
@@ -251,7 +250,8 @@ pub async fn start_on(
     let (socket, http) = sockets.bind("http", settings.http).await?;
     let indexing = mailbox::keep_index(store.clone(), access.search);
     let erasures = Erasures::new(store.clone(), mint.clock().clone(), &rules.retention);
-    let parts = Parts { load: Arc::clone(&incoming.state.load), certificates: tls.ends.clone() };
+    let (load, certificates) = (Arc::clone(&incoming.state.load), tls.ends.clone());
+    let parts = Parts { load, pools: stores.pools(), certificates };
     let system = System::new(metrics, stores.requests.clone(), mint.clock().clone(), parts);
     let server = ThisServer {
         hostname: hostname.clone(),
@@ -356,19 +356,6 @@ fn log_start(running: &Running, place: &StorePlace, secure: bool) {
     }
 }
 
-/// Opens the store with connections of its own, on the threads that use it: the threads of the
-/// embedded store inherit their priority.
-async fn apart_on(
-    threads: Handle,
-    store: &Store,
-    rules: &StoreRules,
-    share: Share,
-) -> Result<Store, RunError> {
-    let (store, rules) = (store.clone(), rules.clone());
-    let opening = threads.spawn(async move { store.apart(&rules, share).await });
-    Ok(opening.await.map_err(|error| RunError::Threads(error.into()))??)
-}
-
 /// Runs these tasks until the soft stop: recording refusals of the API, erasures, and migrations of
 /// templates.
 fn spawn_background(audit: AuditLog, agents: Agents, erasures: Erasures, shutdown: &Shutdown) {
@@ -378,39 +365,6 @@ fn spawn_background(audit: AuditLog, agents: Agents, erasures: Erasures, shutdow
         let (erasing, migrating) = (erasures.run(stop.soft()), agents.migrate(stop.soft()));
         tokio::join!(audit.run(stop.soft()), erasing, migrating);
     }));
-}
-
-/// The store, with separate connections for mail, requests, streams and heartbeats.
-#[derive(Debug)]
-struct Stores {
-    mail: Store,
-    requests: Store,
-    streams: Store,
-    beats: Store,
-}
-
-struct Opened {
-    serving: Serving,
-    stores: Stores,
-    threads: Threads,
-}
-
-/// Opens the store; on the embedded one, fails if another server uses it.
-async fn open(
-    place: &StorePlace,
-    rules: &Rules,
-    mint: &Mint,
-    patience: Duration,
-) -> Result<Opened, RunError> {
-    let serving = Serving::begin(&place.database, mint.clock().now())?;
-    let mail = Store::open_within(place, &rules.store, mint.clone(), patience).await?;
-    mail.check_writable().await?;
-    mail.join().await?;
-    let threads = Threads::start(&rules.access.threads).map_err(RunError::Threads)?;
-    let requests = apart_on(threads.requests(), &mail, &rules.store, Share::Api).await?;
-    let streams = apart_on(threads.streams(), &mail, &rules.store, Share::Streams).await?;
-    let beats = mail.apart(&rules.store, Share::Beats).await?;
-    Ok(Opened { serving, stores: Stores { mail, requests, streams, beats }, threads })
 }
 
 /// Delivers, and beats until the last claim is finished, returned or broken off. Then writes that

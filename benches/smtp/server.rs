@@ -163,6 +163,8 @@ impl Discard {
 }
 
 impl Intake for Discard {
+    fn turned_down(&self, _: &'static str) {}
+
     async fn free_space(&self) -> Result<Option<u64>, IntakeReply> {
         Ok(None)
     }

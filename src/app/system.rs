@@ -15,8 +15,8 @@ use crate::domain::clock::{Clock, Timestamp};
 use crate::domain::evidence::count;
 use crate::domain::ports::MailLoad;
 use crate::domain::repeats::{LogCause, Repeats};
-use crate::metrics::{Gauges, Metrics, MetricsError};
-use crate::store::{GatewayVersion, Store, StoreError};
+use crate::metrics::{Gauges, Metrics, MetricsError, Pool};
+use crate::store::{GatewayVersion, OpenConnections, Store, StoreError};
 
 /// How long a reading is shown.
 const FRESH: Duration = Duration::from_secs(1);
@@ -31,6 +31,8 @@ pub type CertificateEnd = (&'static str, Arc<dyn Fn() -> Option<Timestamp> + Sen
 #[derive(Clone)]
 pub struct Parts {
     pub load: Arc<dyn Fn() -> MailLoad + Send + Sync>,
+    /// Each pool of connections to the database, by its name.
+    pub pools: Vec<(&'static str, Store)>,
     pub certificates: Vec<CertificateEnd>,
 }
 
@@ -69,7 +71,10 @@ impl System {
 
     async fn read(&self) -> Gauges {
         let load = (self.parts.load)();
-        let connections = self.store.open_connections();
+        let pool = |(name, store): &(&'static str, Store)| {
+            let OpenConnections { all, idle, most } = store.open_connections();
+            (*name, Pool { all, idle, most })
+        };
         let (backlog, free, gateways) = tokio::join!(
             self.in_time(self.store.backlog()),
             self.in_time(self.store.free_space()),
@@ -89,8 +94,7 @@ impl System {
             free_bytes: free.flatten(),
             certificates: self.parts.certificates.iter().filter_map(end).collect(),
             gateways: gateways.map(|found| found.into_iter().map(pair).collect()),
-            connections: connections.all,
-            idle_connections: connections.idle,
+            connections: self.parts.pools.iter().map(pool).collect(),
         }
     }
 

@@ -71,7 +71,7 @@ struct AgentPage {
 pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     let frame = visit.frame(Section::Agent).await?;
     if !frame.is_agent() {
-        return frame.open_another("A configuration belongs to an Agent");
+        return frame.open_another(&visit, "/agent", "A configuration belongs to an Agent").await;
     }
     let staged: Config = visit.ask(visit.on("getStagedAgent")).await?;
     let live: Config = visit.ask(visit.on("getLiveAgent")).await?;

@@ -38,7 +38,7 @@ async fn page(visit: &Visit, found: String) -> Result<Answer, Problem> {
     let frame = visit.frame(Section::Domains).await?;
     if frame.is_agent() {
         const ABOVE: &str = "A domain belongs to an organization, a reseller or a partner";
-        return frame.open_another(ABOVE);
+        return frame.open_another(visit, "/domains", ABOVE).await;
     }
     let Domains { domains } = visit.ask(visit.on("listDomains")).await?;
     Answer::page(&DomainsPage { frame, domains, found })

@@ -35,6 +35,9 @@ pub(super) struct Entry {
 /// A group of the navigation: its words and its entries.
 type Group = (&'static str, &'static [Entry]);
 
+/// Most Agents of a page that leads to one of them.
+const AGENTS: u32 = 50;
+
 /// The navigation, in groups.
 const GROUPS: &[Group] = &[
     (
@@ -147,9 +150,20 @@ impl Frame {
         self.kind == "account"
     }
 
-    /// The page of an account of a level that does not have the page.
-    pub(super) fn open_another(self, words: &'static str) -> Result<Answer, Problem> {
-        Answer::page(&OpenAgentPage { frame: self, words })
+    /// The page of an account of a level that does not have the page: leads to `page` of the Agents
+    /// below, if the account is none.
+    pub(super) async fn open_another(
+        self,
+        visit: &Visit,
+        page: &'static str,
+        words: &'static str,
+    ) -> Result<Answer, Problem> {
+        let mut below = Agents::default();
+        if !self.is_agent() {
+            let agents = visit.on("searchAccounts").with("accountType", "account");
+            below = visit.ask(agents.with("pageSize", AGENTS)).await?;
+        }
+        Answer::page(&OpenAgentPage { frame: self, page, words, below })
     }
 
     /// The address of a page of this account.
@@ -173,7 +187,25 @@ impl Frame {
 #[template(path = "open_agent.html", config = "src/console/templates/askama.toml")]
 struct OpenAgentPage {
     frame: Frame,
+    /// The path of the page below an account.
+    page: &'static str,
     words: &'static str,
+    below: Agents,
+}
+
+/// The first Agents below an account.
+#[derive(Default, Deserialize)]
+struct Agents {
+    accounts: Vec<Agent>,
+    /// Set if there are more.
+    next: Option<i64>,
+}
+
+#[derive(Deserialize)]
+struct Agent {
+    id: i64,
+    #[serde(default)]
+    name: String,
 }
 
 /// An error as a page.

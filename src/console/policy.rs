@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::filters;
 use super::frame::{Frame, Section};
-use super::shapes::AuditEntry;
+use super::shapes::{AuditEntry, doubts};
 use super::visit::{Answer, Visit};
 use crate::http::error::Problem;
 use crate::http::in_process::Asked;
@@ -35,6 +35,12 @@ struct Sender {
     email: String,
     note: Option<String>,
     added_at: String,
+}
+
+impl Sender {
+    fn doubts(&self) -> Vec<String> {
+        doubts(&self.email)
+    }
 }
 
 #[derive(Deserialize)]
@@ -138,7 +144,7 @@ struct PolicyPage {
     senders: Senders,
     draft: Draft,
     tried: Option<Tried>,
-    /// Added senders whose names look like others.
+    /// Senders of the draft, or added ones, whose names look like others.
     warnings: Vec<Warning>,
     /// The latest changes; None where the caller may not read them.
     history: Option<Vec<AuditEntry>>,
@@ -176,7 +182,7 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
 async fn page(visit: Visit, shown: Shown) -> Result<Answer, Problem> {
     let frame = visit.frame(Section::Policy).await?;
     if !frame.is_agent() {
-        return frame.open_another("A policy belongs to an Agent");
+        return frame.open_another(&visit, "/policy", "A policy belongs to an Agent").await;
     }
     let PolicyAnswer { policy } = visit.ask(visit.on("getInboundPolicy")).await?;
     let list = visit.on("listSenders").with("limit", ROWS).with("after", visit.query.get("after"));
@@ -205,7 +211,11 @@ pub(super) async fn change(visit: Visit) -> Result<Answer, Problem> {
     if visit.form.get("do") == "try" {
         let asked = visit.on("previewInboundPolicy").sends(draft.preview());
         let tried = Some(visit.ask(asked).await?);
-        return page(visit, Shown { tried, ..Shown::default() }).await;
+        let doubtful = Draft::lines(&draft.add).into_iter().flat_map(|email| {
+            let words = doubts(email).into_iter();
+            words.map(|warning| Warning { email: email.to_owned(), warning })
+        });
+        return page(visit, Shown { tried, warnings: doubtful.collect() }).await;
     }
     let mut added = Added::default();
     if !draft.add.is_empty() {

@@ -1,4 +1,4 @@
-//! Refused and deferred mail: by reason over time, by sender and by domain.
+//! Refused and deferred mail: by reason over time, by sender, by domain and by recipient.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -52,6 +52,8 @@ struct RefusedPage {
     periods: &'static [Period],
     since: String,
     total: u64,
+    /// Messages of which no From field was read.
+    unnamed: u64,
     /// Whether there are more records than were read.
     is_cut: bool,
     chart: String,
@@ -60,6 +62,7 @@ struct RefusedPage {
     reasons: Vec<Group>,
     senders: Vec<Group>,
     domains: Vec<Group>,
+    recipients: Vec<Group>,
 }
 
 /// Shows the groups of a period.
@@ -79,9 +82,16 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     let chart = chart::columns(&columns(&records, begin, lasts), PARTS)?;
     let by = |name: fn(&Record) -> String| groups(&records, name);
     let reasons = by(|record| record.reason.clone().unwrap_or_default());
-    let senders = by(|record| record.from().to_owned());
-    let domains = by(|record| record.from().rsplit('@').next().unwrap_or_default().to_owned());
+    // By the From field, as the live page filters.
+    let senders = by(|record| record.sender.clone().unwrap_or_default());
+    let domains = by(|record| {
+        let sender = record.sender.as_deref().unwrap_or_default();
+        sender.rsplit('@').next().unwrap_or_default().to_owned()
+    });
+    let recipients = by(|record| record.recipient.clone());
     let heat = over_time(&records, &reasons, begin, lasts);
+    let unnamed = records.iter().filter(|record| record.sender.is_none());
+    let unnamed = unnamed.map(|record| record.count).sum();
     let total = records.iter().map(|record| record.count).sum();
     let periods = PERIODS;
     Answer::page(&RefusedPage {
@@ -90,12 +100,14 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
         periods,
         since,
         total,
+        unnamed,
         is_cut,
         chart,
         heat,
         reasons,
         senders,
         domains,
+        recipients,
     })
 }
 
@@ -117,7 +129,7 @@ async fn read(
     Ok(true)
 }
 
-/// The twelve largest groups of records by name.
+/// The twelve largest groups of records by name; records without one are in none.
 fn groups(records: &[Record], name: fn(&Record) -> String) -> Vec<Group> {
     let mut counts = BTreeMap::<String, u64>::new();
     for record in records {
@@ -127,6 +139,7 @@ fn groups(records: &[Record], name: fn(&Record) -> String) -> Vec<Group> {
         let about = name.parse::<Reason>().map_or("", Reason::explanation);
         Group { name, count, about }
     };
+    counts.remove("");
     let mut groups: Vec<Group> = counts.into_iter().map(group).collect();
     groups.sort_by(|one, other| other.count.cmp(&one.count).then(one.name.cmp(&other.name)));
     groups.truncate(12);

@@ -62,9 +62,8 @@ struct SetupPage {
 pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     let frame = visit.frame(Section::Setup).await?;
     if !frame.is_agent() {
-        return frame.open_another(
-            "What an Agent needs to get its first message is checked for each Agent",
-        );
+        const EACH: &str = "What an Agent needs to get its first message is checked for each Agent";
+        return frame.open_another(&visit, "/setup", EACH).await;
     }
     let addresses = found(&visit, "listAddresses", "/addresses").await;
     let first = addresses.as_ref().and_then(|list| text(list.first()?, "address"));

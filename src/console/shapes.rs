@@ -4,7 +4,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::filters;
+use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
+use crate::domain::lookalike;
 use crate::http::in_process::shapes::{Attachment, DnsAnswer, Message, Record};
 
 impl Record {
@@ -20,6 +22,11 @@ impl Record {
     pub(super) fn ago(&self, now: &Timestamp) -> String {
         filters::ago(&self.date, *now)
     }
+}
+
+/// Doubts about an address that may be put on a list: it may look like another one.
+pub(super) fn doubts(address: &str) -> Vec<String> {
+    Address::parse(address).map(|address| lookalike::warnings(&address)).unwrap_or_default()
 }
 
 impl DnsAnswer {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::deliveries::{self, Announcements, Announcer};
 use super::filters;
 use super::frame::{Frame, Section};
-use super::shapes::{shown, spelled};
+use super::shapes::{doubts, shown, spelled};
 use super::visit::{Answer, Visit};
 use crate::domain::reason::{Ground, Reason};
 use crate::http::error::Problem;
@@ -48,7 +48,7 @@ impl Shown {
     fn of(step: Step) -> Self {
         let (title, is_recorded) = match step.name.as_str() {
             "session" => ("Connection", false),
-            "scan" => ("Message", false),
+            "scan" | "framing" | "content" => ("Message", false),
             "automation" => ("Automation", true),
             "dkim" => ("DKIM", false),
             "alignment" => ("Alignment", false),
@@ -62,6 +62,7 @@ impl Shown {
             "rates" => ("Rates", false),
             "loop" => ("Loop", false),
             "provider" => ("Provider", false),
+            "receiveMessage" => ("Handed in by the API", false),
             "tlsReport" => ("Report on TLS", false),
             _ => ("Step", false),
         };
@@ -92,6 +93,12 @@ struct Offer {
     /// The mail that the change would have let in lately; None before somebody asks, as it reads
     /// many records.
     preview: Option<CountedPreview>,
+}
+
+impl Offer {
+    fn doubts(&self) -> Vec<String> {
+        doubts(&self.sender)
+    }
 }
 
 /// A preview, of which the page shows a part.

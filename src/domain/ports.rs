@@ -161,6 +161,10 @@ pub trait Intake: Send + Sync + 'static {
         head: Bytes,
         size: u64,
     ) -> impl Future<Output = IntakeReply> + Send;
+
+    /// Counts a reply of 400 or more, or a connection that is turned away, by its label, which is one
+    /// of a closed list (contract §2.3: our own failures leave a metric).
+    fn turned_down(&self, label: &'static str);
 }
 
 /// A task that can be told that there is work.

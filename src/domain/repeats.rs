@@ -19,6 +19,8 @@ pub enum LogCause {
     Accept,
     /// SMTP: a trusted proxy sent no PROXY header.
     NoProxyHeader,
+    /// SMTP: a connection is turned away, for this label of a notice.
+    TurnedAway(&'static str),
     /// HTTP: a connection cannot be accepted.
     HttpAccept,
     /// HTTP: a request to this path of the route table failed by our fault.

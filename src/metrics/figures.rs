@@ -45,6 +45,7 @@ pub(super) struct Figures {
     pub(super) started: IntGauge,
     pub(super) messages: IntCounterVec,
     pub(super) recipients: IntCounterVec,
+    pub(super) turned_down: IntCounterVec,
     pub(super) accept: HistogramVec,
     pub(super) steps: HistogramVec,
     pub(super) sizes: Histogram,
@@ -84,6 +85,7 @@ impl Figures {
             started: into.gauge("start_time_seconds", "When the gateway started, in Unix seconds")?,
             messages: into.counters("messages_total", "Messages by their answer; reason is empty for accepted ones", &["outcome", "reason"])?,
             recipients: into.counters("recipients_refused_total", "Recipients refused or deferred at RCPT, and clients at MAIL", &["reason"])?,
+            turned_down: into.counters("smtp_refused_total", "Replies of SMTP that refuse or defer anything, those to messages and recipients, too, and connections turned away", &["reason"])?,
             accept: into.histograms("accept_seconds", "From the last octet of a message to its reply", WAITS, &["outcome"])?,
             steps: into.histograms("step_seconds", "Steps of the examination of a message, which all its recipients share", STEPS, &["step"])?,
             sizes: into.histogram("message_bytes", "Sizes of messages", SIZES)?,
@@ -109,7 +111,7 @@ impl Figures {
             free: into.gauges("free_bytes", "Bytes free where messages are stored; absent where the gateway cannot know, as on PostgreSQL without a folder for originals", &[])?,
             certificates: into.gauges("certificate_end_seconds", "End of the certificate in use, in Unix seconds", &["listener"])?,
             gateways: into.gauges("gateways", "Gateways alive on this store", &[])?,
-            connections: into.gauges("database_connections", "Connections to the database", &["state"])?,
+            connections: into.gauges("database_connections", "Connections to the database, by the work that they are kept for: used, and free to be used; of the embedded store those that read", &["pool", "state"])?,
             registry: into.registry,
             described: into.described.into_inner(),
         })
@@ -205,7 +207,7 @@ pub(super) fn counts(families: &[MetricFamily]) -> super::Counts {
         let labels = metric.get_label().iter().map(|label| label.value().to_owned());
         (labels.collect(), whole(metric.get_counter().get_value()))
     };
-    let mut counts: super::Counts = metrics.map(count).collect();
+    let mut counts: super::Counts = metrics.map(count).filter(|(_, count)| *count > 0).collect();
     counts.sort();
     counts
 }

@@ -67,9 +67,16 @@ pub struct Gauges {
     pub certificates: Vec<(&'static str, Timestamp)>,
     /// Gateways alive, by version.
     pub gateways: Option<Vec<(String, u64)>>,
-    /// Connections to the database, and those of them that are idle.
-    pub connections: u32,
-    pub idle_connections: u32,
+    /// Connections to the database, by their pool.
+    pub connections: Vec<(&'static str, Pool)>,
+}
+
+/// A pool of connections: how many there are, how many of them are idle, and how many there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pool {
+    pub all: u32,
+    pub idle: u32,
+    pub most: u32,
 }
 
 impl Gauges {
@@ -86,8 +93,11 @@ impl Metrics {
         let figures = Figures::declare()?;
         figures.version.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         figures.started.set(now.seconds());
-        // So that the first span that is lost is an increase.
+        // So that the first span that is lost, or delivery that is given up, is an increase.
         SpanOutcome::ALL.iter().for_each(|one| figures.count_spans(*one, 0));
+        for outcome in AttemptOutcome::ALL {
+            figures.attempts.with_label_values(&[outcome.as_str()]);
+        }
         for way in ReportWay::ALL {
             TlsReportFate::ALL.iter().for_each(|fate| figures.count_tls_report(*way, *fate, 0));
             let failures = FailureType::ALL.iter().map(|one| Some(*one));
@@ -128,6 +138,12 @@ impl Metrics {
         figures.recipients.with_label_values(&[reason.as_str()]).inc();
     }
 
+    /// Counts a reply of SMTP that refuses or defers, or a connection that is turned away.
+    pub fn turned_down(&self, label: &'static str) {
+        let Some(figures) = self.figures() else { return };
+        figures.turned_down.with_label_values(&[label]).inc();
+    }
+
     /// Measures the steps of an examination, and counts its results unless the scan failed.
     pub fn examined(&self, steps: &[Step], results: Option<&Results>) {
         let Some(figures) = self.figures() else { return };
@@ -150,14 +166,14 @@ impl Metrics {
     }
 
     /// Measures the attempt of this number, from 1, to deliver an event that is so old.
-    pub fn attempt(&self, outcome: &'static str, number: u32, took: Duration, age: Duration) {
+    pub fn attempt(&self, outcome: AttemptOutcome, number: u32, took: Duration, age: Duration) {
         let Some(figures) = self.figures() else { return };
-        figures.attempts.with_label_values(&[outcome]).inc();
+        figures.attempts.with_label_values(&[outcome.as_str()]).inc();
         figures.attempt.observe(took.as_secs_f64());
         if number == 1 {
             figures.first_attempt.observe(age.as_secs_f64());
         }
-        if outcome == "delivered" {
+        if outcome == AttemptOutcome::Delivered {
             figures.attempts_to_success.observe(f64::from(number));
         }
     }
@@ -228,9 +244,12 @@ impl Metrics {
         for (listener, until) in &gauges.certificates {
             figures.certificates.with_label_values(&[listener]).set(until.seconds());
         }
-        let open = |idle: &str| figures.connections.with_label_values(&[idle]);
-        open("idle").set(gauges.idle_connections.into());
-        open("used").set(gauges.connections.saturating_sub(gauges.idle_connections).into());
+        for (name, pool) in &gauges.connections {
+            let open = |state: &str| figures.connections.with_label_values(&[name, state]);
+            let used = pool.all.saturating_sub(pool.idle);
+            open("used").set(used.into());
+            open("free").set(pool.most.saturating_sub(used).into());
+        }
     }
 
     /// Sets whether a condition for taking in mail and changes holds.
@@ -291,6 +310,17 @@ impl Metrics {
     pub fn attempts_to_success(&self) -> Distribution {
         let read = |figures: &Figures| Distribution::of(&figures.attempts_to_success.collect());
         self.figures().map(read).unwrap_or_default()
+    }
+}
+
+words! {
+    /// The outcome of an attempt to deliver an event.
+    AttemptOutcome {
+        Delivered = "delivered",
+        /// There will be another attempt.
+        Retry = "retry",
+        Exhausted = "exhausted",
+        Gone = "gone",
     }
 }
 

@@ -158,8 +158,8 @@ fn values_above_all_buckets_are_estimated_by_the_last_bound() {
 #[test]
 fn first_attempts_and_successes_are_told_from_others() {
     let metrics = metrics();
-    metrics.attempt("retry", 1, MILLI, 3 * MILLI);
-    metrics.attempt("delivered", 2, MILLI, Duration::from_secs(30));
+    metrics.attempt(AttemptOutcome::Retry, 1, MILLI, 3 * MILLI);
+    metrics.attempt(AttemptOutcome::Delivered, 2, MILLI, Duration::from_secs(30));
     assert_eq!(durations(&metrics).first_attempts.count, 1);
     assert_eq!(metrics.attempts_to_success().buckets[1], (2.0, 1));
     let counts = metrics.counts(CountOf::Attempts);
@@ -174,8 +174,7 @@ fn gauges_show_what_was_set_and_free_space_only_where_it_is_known() {
         waiting_deliveries: Some(7),
         overdue: Some(Duration::from_millis(1_500)),
         certificates: vec![("smtp", later(1))],
-        connections: 5,
-        idle_connections: 4,
+        connections: vec![("mail", Pool { all: 5, idle: 4, most: 9 })],
         ..Gauges::default()
     };
     metrics.set(&gauges);
@@ -185,7 +184,8 @@ fn gauges_show_what_was_set_and_free_space_only_where_it_is_known() {
         "gatepost_deliveries_waiting 7",
         "gatepost_deliveries_overdue_seconds 1.5",
         r#"gatepost_certificate_end_seconds{listener="smtp"} 1764200060"#,
-        r#"gatepost_database_connections{state="used"} 1"#,
+        r#"gatepost_database_connections{pool="mail",state="used"} 1"#,
+        r#"gatepost_database_connections{pool="mail",state="free"} 8"#,
     ] {
         assert!(shown.contains(line), "{line}\n{shown}");
     }

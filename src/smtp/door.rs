@@ -104,7 +104,7 @@ impl<I: Intake> Door<I> {
         kind: ConnectionKind,
     ) {
         let Some(place) = self.places.take() else {
-            return turn_away(stream, peer.ip(), Notice::TooManySessions, kind.implicit_tls);
+            return self.turn_away(stream, peer.ip(), Notice::TooManySessions, kind.implicit_tls);
         };
         let door = Arc::clone(self);
         let patience = self.rules.deadlines.farewell();
@@ -137,7 +137,7 @@ impl<I: Intake> Door<I> {
         let meter = match self.admit(client, &mut place) {
             Ok(meter) => meter,
             Err(notice) => {
-                turn_away(stream, client, notice, kind.implicit_tls);
+                self.turn_away(stream, client, notice, kind.implicit_tls);
                 return Ok(());
             }
         };
@@ -235,8 +235,39 @@ impl<I: Intake> Door<I> {
         named.map_err(|_| Notice::NoProxyHeader)
     }
 
-    /// Like [`turn_away`], for a peer that has sent input: the input is read to the end, because
-    /// closing with unread input resets the connection and loses the reply.
+    /// Writes the reason once, without waiting: the send buffer of a new socket is empty. With
+    /// implicit TLS nothing is written: the client could not read it, and a handshake is too
+    /// expensive for a connection that is turned away.
+    pub(super) fn turn_away(
+        &self,
+        stream: TcpStream,
+        client: IpAddr,
+        notice: Notice,
+        implicit_tls: bool,
+    ) {
+        self.note_turned_away(client, notice);
+        if implicit_tls {
+            return;
+        }
+        let mut line = Vec::new();
+        Reply::notice(notice).write(&mut line);
+        let written = stream.into_std().and_then(|mut stream| stream.write(&line));
+        if let Err(error) = written {
+            tracing::debug!(error = %error, "cannot tell a client why its connection was rejected");
+        }
+    }
+
+    fn note_turned_away(&self, client: IpAddr, notice: Notice) {
+        self.intake.turned_down(notice.label());
+        if let Some(left_out) = self.repeats.due(LogCause::TurnedAway(notice.label())) {
+            tracing::info!(
+                client.address = %client, reason = notice.label(), left_out, "connection rejected"
+            );
+        }
+    }
+
+    /// Like [`Self::turn_away`], for a peer that has sent input: the input is read to the end,
+    /// because closing with unread input resets the connection and loses the reply.
     async fn turn_away_after_input(
         &self,
         stream: TcpStream,
@@ -245,9 +276,9 @@ impl<I: Intake> Door<I> {
         implicit_tls: bool,
     ) {
         if implicit_tls {
-            return turn_away(stream, client, notice, implicit_tls);
+            return self.turn_away(stream, client, notice, implicit_tls);
         }
-        tracing::info!(client.address = %client, reason = notice.label(), "connection rejected");
+        self.note_turned_away(client, notice);
         let mut connection = Connection::new(stream, self.rules.deadlines.write());
         Reply::notice(notice).write(connection.unwritten());
         if connection.flush().await.is_ok() {
@@ -266,22 +297,6 @@ impl<I: Intake> Door<I> {
         }
         let meter = Meter::new(Some(Arc::clone(&self.rates)), client);
         if meter.take(Counted::Connection) { Ok(meter) } else { Err(Notice::TooFast) }
-    }
-}
-
-/// Writes the reason once, without waiting: the send buffer of a new socket is empty. With implicit
-/// TLS nothing is written: the client could not read it, and a handshake is too expensive for a
-/// connection that is turned away.
-pub(super) fn turn_away(stream: TcpStream, client: IpAddr, notice: Notice, implicit_tls: bool) {
-    tracing::info!(client.address = %client, reason = notice.label(), "connection rejected");
-    if implicit_tls {
-        return;
-    }
-    let mut line = Vec::new();
-    Reply::notice(notice).write(&mut line);
-    let written = stream.into_std().and_then(|mut stream| stream.write(&line));
-    if let Err(error) = written {
-        tracing::debug!(error = %error, "cannot tell a client why its connection was rejected");
     }
 }
 

@@ -30,6 +30,8 @@ pub(super) enum Call {
 #[derive(Debug, Default)]
 pub(super) struct Fake {
     pub(super) calls: Mutex<Vec<Call>>,
+    /// The labels of replies that refused, and of connections turned away.
+    pub(super) turned_down: Mutex<Vec<&'static str>>,
     /// Reason and detail for the next messages; None accepts them.
     pub(super) message: Mutex<Option<(Reason, Option<String>)>>,
     /// Accepted messages count as repeats.
@@ -122,6 +124,10 @@ impl Fake {
 }
 
 impl Intake for Fake {
+    fn turned_down(&self, label: &'static str) {
+        self.turned_down.lock().unwrap().push(label);
+    }
+
     async fn free_space(&self) -> Result<Option<u64>, IntakeReply> {
         let reason = Some(Reason::StoreUnavailable);
         match self.hangs.load(Ordering::Relaxed) {

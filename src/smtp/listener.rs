@@ -16,7 +16,7 @@ use crate::shutdown::Shutdown;
 use crate::tls::Acceptor;
 
 use super::descriptors::{self, Spare};
-use super::door::{ConnectionKind, Door, turn_away};
+use super::door::{ConnectionKind, Door};
 use super::protocol::body::BodyLimits;
 use super::protocol::data::BareLineEnds;
 use super::protocol::machine::Settings;
@@ -111,7 +111,7 @@ impl<I: Intake> Listener<I> {
                 Err(error) => match spare.accept(&self.socket, &error) {
                     Some((stream, peer)) => {
                         let notice = Notice::TooManySessions;
-                        turn_away(stream, peer.ip(), notice, self.implicit_tls);
+                        self.door.turn_away(stream, peer.ip(), notice, self.implicit_tls);
                     }
                     None => self.pause(&error).await,
                 },

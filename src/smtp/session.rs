@@ -94,7 +94,9 @@ impl<I: Intake> Session<I> {
         // A client between commands got its 421 at the soft stop. This one is in the middle of a
         // message, or waits for its answer: tell it to retry.
         if was_cut {
-            Reply::notice(Notice::ShuttingDown).write(self.connection.unwritten());
+            let reply = Reply::notice(Notice::ShuttingDown);
+            self.note(&reply);
+            reply.write(self.connection.unwritten());
         }
         // If the write failed, the client is gone.
         if self.connection.flush().await.is_ok() {
@@ -336,16 +338,7 @@ impl<I: Intake> Session<I> {
             return Flow::Break(());
         }
         self.times.command = Instant::now();
-        if reply.code() >= 400 {
-            tracing::info!(
-                smtp.session = self.id,
-                client.address = %self.address(),
-                reason = reply.label(),
-                record = reply.record().map(tracing::field::display),
-                smtp.code = reply.code(),
-                "message refused"
-            );
-        }
+        self.note(reply);
         reply.write(self.connection.unwritten());
         if reply.closes() {
             self.has_quit = reply.code() == Notice::Bye.code();
@@ -355,6 +348,22 @@ impl<I: Intake> Session<I> {
             return Flow::Break(());
         }
         Flow::Continue(())
+    }
+
+    /// Counts and logs a reply that refuses or defers.
+    fn note(&self, reply: &Reply) {
+        if reply.code() < 400 {
+            return;
+        }
+        self.intake.turned_down(reply.label());
+        tracing::info!(
+            smtp.session = self.id,
+            client.address = %self.address(),
+            reason = reply.label(),
+            record = reply.record().map(tracing::field::display),
+            smtp.code = reply.code(),
+            "message refused"
+        );
     }
 
     /// Whether this reply is to an error and must be delayed, after too many errors.

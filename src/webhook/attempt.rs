@@ -101,8 +101,9 @@ impl<P: Post> Sender<P> {
         let age = Duration::from_millis(u64::try_from(age).unwrap_or(0));
         let (number, took) = (claim.attempts.saturating_add(1), attempt.latency_ms);
         let took = Duration::from_millis(took.into());
-        self.metrics.attempt(outcome::word(outcome), number, took, age);
-        self.traces.attempt(claim, attempt, outcome::word(outcome));
+        let named = outcome::named(outcome);
+        self.metrics.attempt(named, number, took, age);
+        self.traces.attempt(claim, attempt, named.as_str());
         log(claim, attempt, outcome);
     }
 
@@ -189,7 +190,7 @@ fn log(claim: &Claim, attempt: &Attempt, outcome: Outcome) {
                 attempt.number = claim.attempts.saturating_add(1),
                 http.status = attempt.status,
                 latency_ms = attempt.latency_ms,
-                outcome = outcome::word(outcome),
+                outcome = outcome::named(outcome).as_str(),
                 error = attempt.error.as_deref(),
                 "webhook attempt ended"
             )

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::domain::clock::Timestamp;
 use crate::domain::delivery::Outcome;
 use crate::domain::retry::Schedule;
+use crate::metrics::AttemptOutcome;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiverResponse {
@@ -33,13 +34,13 @@ pub fn decide(
     }
 }
 
-/// The word for logs and metrics.
-pub const fn word(outcome: Outcome) -> &'static str {
+/// The outcome as metrics and logs name it.
+pub const fn named(outcome: Outcome) -> AttemptOutcome {
     match outcome {
-        Outcome::Delivered => "delivered",
-        Outcome::RetryAt(_) => "retry",
-        Outcome::Exhausted => "exhausted",
-        Outcome::Gone => "gone",
+        Outcome::Delivered => AttemptOutcome::Delivered,
+        Outcome::RetryAt(_) => AttemptOutcome::Retry,
+        Outcome::Exhausted => AttemptOutcome::Exhausted,
+        Outcome::Gone => AttemptOutcome::Gone,
     }
 }
 

@@ -141,6 +141,8 @@ async fn lettre_delivers() {
 struct Counting(AtomicUsize);
 
 impl Intake for Counting {
+    fn turned_down(&self, _: &'static str) {}
+
     async fn free_space(&self) -> Result<Option<u64>, IntakeReply> {
         Ok(None)
     }

@@ -6,7 +6,7 @@ use gatepost::testkit::signer::Signer;
 use serde_json::json;
 
 use crate::support::browser::{Browser, Scheme};
-use crate::support::{TestGateway, canary, letter, letter_between, signed, signer};
+use crate::support::{TestGateway, canary, http, letter, letter_between, signed, signer};
 
 pub const AGENT: &str = "support@agents.example";
 
@@ -168,6 +168,39 @@ async fn a_file_is_saved_under_any_name() {
                    const wire = new XMLHttpRequest(); wire.open('GET', link.href, false);\n\
                    wire.send(); return [link.textContent, wire.status, wire.responseText];";
     assert_eq!(browser.run(fetched, &[]).await, json!(["a b ü.pdf", 200, "%PDF"]));
+    browser.finish().await;
+    gateway.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_without_the_console_has_no_page_of_it() {
+    let gateway = TestGateway::with_settings(|settings| settings.console = false).await;
+    for path in ["/console", "/console/sign-in", "/console/1/live"] {
+        let answer = http::get(&format!("http://{}{path}", gateway.http)).await;
+        assert_eq!(answer.status, 404, "{path}");
+    }
+    gateway.finish().await;
+}
+
+/// With Tab and Enter alone, from the live page to a sender on the list.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sender_is_let_in_by_the_keyboard_alone() {
+    let (gateway, browser) = signed_in().await;
+    let raw = sign(&signer(), &letter_between("carol@good.example", AGENT, "let me in"));
+    let replies = gateway.send("carol@good.example", &[AGENT], &raw).await;
+    assert!(replies.settling().starts_with("550"), "{}", replies.settling());
+    gateway.counts("SELECT COUNT(*) FROM records", 1).await;
+    browser.open("/console").await;
+    for (entered, there) in [
+        ("#rows a", "location.pathname.includes('/verdicts/')"),
+        ("aside button.main", "location.search.includes('preview')"),
+        ("aside button.main", "document.querySelector('.done')"),
+    ] {
+        browser.enter(entered).await;
+        browser.wait_for(there).await;
+    }
+    let list = gateway.get("/email/inboundWhitelist").await.to_string();
+    assert!(list.contains("carol@good.example"), "{list}");
     browser.finish().await;
     gateway.finish().await;
 }

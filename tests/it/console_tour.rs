@@ -170,14 +170,11 @@ async fn everybody_can_read_the_console_with_mail_in_it() {
     gateway.counts(failed, 1).await;
     let browser = signed_in(&gateway).await;
     let mut stops = stops(&gateway).await;
-    let system = "const link = document.querySelector(\".nav a[href$='/system']\");\n\
-                  return link ? link.pathname : ''";
+    let system = "return document.querySelector(\".nav a[href$='/system']\").pathname";
     let system = browser.run(system, &[]).await.as_str().unwrap().to_owned();
-    if !system.is_empty() {
-        stops.push(Stop { name: "system", path: system, words: &[] });
-    }
+    stops.push(Stop { name: "system", path: system, words: &["SPF, DKIM, DMARC"] });
     let mut faults = Vec::new();
-    for (scheme, seen) in [(Scheme::Light, &stops[..]), (Scheme::Dark, &stops[..2])] {
+    for (scheme, seen) in [(Scheme::Light, &stops[..]), (Scheme::Dark, &stops[..])] {
         browser.prefer(scheme).await;
         for Stop { name, path, words } in seen {
             browser.open(path).await;

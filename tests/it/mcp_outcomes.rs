@@ -51,7 +51,10 @@ async fn a_rating_is_recorded_and_another_one_is_no_repeat() {
     let mcp = client(&gateway);
     let message = async || gateway.get("/messages/recent").await[0].clone();
     let uuid = message().await["uuid"].clone();
-    let rated = |rating: u32, why: &str| json!({ "uuid": uuid, "rating": rating, "ratingReason": why, "override": "rated" });
+    let rated = |rating: u32, why: &str| {
+        let (why, again) = (json!(why), json!("rated"));
+        json!({ "uuid": uuid, "rating": rating, "ratingReason": why, "override": again })
+    };
     let shown = |kept: &Value| (kept["aiLeadRating"].clone(), kept["aiLeadRatingReason"].clone());
     mcp.done("record_outcome", rated(80, "named a budget")).await;
     assert_eq!(shown(&message().await), (json!(80), json!("named a budget")));

@@ -9,7 +9,8 @@ use std::process::Stdio;
 use gatepost::domain::clock::Timestamp;
 use gatepost::metrics::Metrics;
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
@@ -88,6 +89,43 @@ async fn everything_is_counted_and_nobody_named() {
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_is_counted_and_nobody_named_on_postgres() {
     everything_is_counted(TestGateway::on_postgres().await).await;
+}
+
+/// Reads replies until one begins with these words.
+async fn until_said(session: &mut TcpStream, words: &str) {
+    let mut lines = BufReader::new(session).lines();
+    let reading = async {
+        while let Some(line) = lines.next_line().await.unwrap() {
+            if line.starts_with(words) {
+                return;
+            }
+        }
+        panic!("the session ended without {words:?}");
+    };
+    timeout(PATIENCE, reading).await.unwrap_or_else(|_| panic!("{words:?} was not said"));
+}
+
+/// Replies that a session gives by itself leave a metric, too (contract §2.3); so do pools.
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_turned_away_and_messages_put_off_are_counted() {
+    let full = "[limits]\nmax_sessions = 1\n[space]\nmin_free_bytes = 4611686018427387904\n";
+    let gateway = TestGateway::with_rules(&[("smtp.toml", full)]).await;
+    let mut one = TcpStream::connect(gateway.smtp).await.unwrap();
+    until_said(&mut one, "220 ").await;
+    one.write_all(b"EHLO client.example\r\nMAIL FROM:<a@good.example>\r\n").await.unwrap();
+    until_said(&mut one, "452 4.3.1").await;
+    let mut other = TcpStream::connect(gateway.smtp).await.unwrap();
+    until_said(&mut other, "421 4.3.2").await;
+    let lines = [
+        r#"gatepost_smtp_refused_total{reason="too_many_sessions"} 1"#,
+        r#"gatepost_smtp_refused_total{reason="no_space"} 1"#,
+    ];
+    let shown = until(gateway.metrics, &lines).await;
+    for pool in ["mail", "api", "streams", "beats"] {
+        let gauge = format!("gatepost_database_connections{{pool=\"{pool}\"");
+        assert!(shown.contains(&gauge), "{pool}: {shown}");
+    }
+    gateway.finish().await;
 }
 
 /// The listener for Prometheus has nothing else but health, and the API's has no metrics.

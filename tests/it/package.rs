@@ -122,6 +122,7 @@ async fn it_is_installed_upgraded_and_purged_and_lintian_has_no_word() {
         ("644", "0:0", "./usr/share/doc/gatepost/copyright"),
         ("644", "0:0", "./usr/share/doc/gatepost/book/deploy.md"),
         ("644", "0:0", "./usr/share/doc/gatepost/examples/alerts.yml"),
+        ("644", "0:0", "./usr/share/doc/gatepost/examples/haproxy.cfg"),
     ] {
         let wanted = format!("{mode} {owner} {path}");
         assert!(installed.contains(&wanted.as_str()), "{wanted}: {installed:#?}");

@@ -288,6 +288,10 @@ impl Gateway {
 }
 
 impl Intake for Gateway {
+    fn turned_down(&self, label: &'static str) {
+        self.metrics.turned_down(label);
+    }
+
     async fn free_space(&self) -> Result<Option<u64>, IntakeReply> {
         let free = self.store.free_space().await;
         free.map_err(|error| self.recipient_answered(self.trouble(&error)))

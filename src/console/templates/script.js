@@ -13,6 +13,7 @@ function localTimes(root) {
 }
 
 function copying() {
+  if (!navigator.clipboard) return;
   for (const button of document.querySelectorAll("button[data-copy]")) {
     button.hidden = false;
     button.addEventListener("click", async () => {
@@ -22,30 +23,31 @@ function copying() {
   }
 }
 
-// Shows new rows as the server sends them, while the page is visible and nobody points at the table.
+// Shows new rows as the server sends them, while the page is visible and nobody is in the table.
 function following() {
   const sign = document.getElementById("follow");
   const rows = document.getElementById("rows");
   if (!sign || !rows) return;
   let source = null;
-  let pointed = false;
+  const busy = () => rows.matches(":hover, :focus-within");
   const say = (words, tone) => { sign.hidden = false; sign.textContent = words; sign.className = "verdict " + tone; };
   const follow = () => {
     if (source) source.close();
     source = null;
-    if (pointed) return say("paused", "none");
+    if (busy()) return say("paused", "none");
     if (document.hidden) return;
     source = new EventSource(sign.dataset.stream + location.search);
     source.addEventListener("open", () => say("following", "good"));
     source.addEventListener("rows", (event) => {
-      if (rows.contains(document.activeElement)) return;
+      if (busy()) return;
       rows.innerHTML = event.data;
       localTimes(rows);
     });
     source.addEventListener("error", () => say("not following: reload the page", "wait"));
   };
-  rows.addEventListener("mouseenter", () => { pointed = true; follow(); });
-  rows.addEventListener("mouseleave", () => { pointed = false; follow(); });
+  // Once the focus has moved: while it moves, it is nowhere.
+  for (const name of ["mouseenter", "mouseleave", "focusin", "focusout"])
+    rows.addEventListener(name, () => setTimeout(follow));
   document.addEventListener("visibilitychange", follow);
   follow();
 }

@@ -41,3 +41,35 @@ async fn a_form_that_is_refused_shows_why_and_keeps_what_was_typed() {
     let refused = super::send(&house, "POST", "/console/sign-in", "", Some(&form)).await;
     assert_eq!(refused.status, 413);
 }
+
+#[tokio::test]
+async fn an_address_that_looks_like_another_is_told_before_it_is_on_the_list() {
+    const DOUBTFUL: &str = "b\u{43e}ss@good.example";
+    let house = House::new().await;
+    let browser = Browser::of(&house, "agent1").await;
+    let page = format!("/console/{}/policy", house.id("agent1"));
+    let tried = browser.submit(&page, &[("do", "try"), ("add", DOUBTFUL)]).await.text();
+    assert!(tried.contains("look closely") && !tried.contains("was added"), "{tried}");
+    let list = house.get("agent1", "/email/inboundWhitelist").await.success(200);
+    assert_eq!(list["total"], 0);
+    let saved = browser.submit(&page, &[("do", "save"), ("add", DOUBTFUL)]).await.text();
+    assert!(saved.contains("look closely") && saved.contains("was added"), "{saved}");
+    // In the list it is told again.
+    assert!(browser.get(&page).await.text().contains("look closely"));
+    let plain = browser.submit(&page, &[("do", "try"), ("add", "boss@good.example")]).await.text();
+    assert_eq!(plain.matches("look closely").count(), 1, "{plain}");
+}
+
+#[tokio::test]
+async fn a_page_of_agents_leads_to_them_from_the_account_above() {
+    let house = House::new().await;
+    let browser = Browser::of(&house, "org1").await;
+    for page in ["policy", "agent", "setup"] {
+        let shown = browser.get(&format!("/console/{}/{page}", house.id("org1"))).await.text();
+        for agent in ["agent1", "agent2"] {
+            let link = format!("href=\"/console/{}/{page}\">{agent}</a>", house.id(agent));
+            assert!(shown.contains(&link), "{page}: {shown}");
+        }
+        assert!(!shown.contains("agent4"), "of another organization: {shown}");
+    }
+}

@@ -63,3 +63,21 @@ async fn reasons_are_counted_over_time_and_columns_say_their_counts() {
     assert!(titles[0].contains(": 1 deferred<") && titles[1].contains(": 2 refused<"), "{page}");
     assert!(!page.contains("style="), "{page}");
 }
+
+/// A group leads to its records: by the From field, or by the recipient where mail had none.
+#[tokio::test]
+async fn each_group_leads_to_its_records() {
+    let house = House::new().await;
+    house.refuse("agent1", Verdict::Refused(Reason::DkimMissing)).await;
+    let browser = Browser::of(&house, "org1").await;
+    let at = |page: &str| format!("/console/{}{page}", house.id("org1"));
+    let page = browser.get(&at("/refused")).await.text();
+    let links = page.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
+    let groups = ["/live?sender=", "/live?recipient=", "/live?reason="].map(&at);
+    for group in groups {
+        let link = links.clone().find(|link| link.starts_with(&group)).expect(&group);
+        let rows = browser.get(&link.replace("&amp;", "&")).await.text();
+        let found = rows.split_once("<tbody id=\"rows\">").unwrap().1.contains("dkim_missing");
+        assert!(found, "{link}: {rows}");
+    }
+}

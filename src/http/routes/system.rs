@@ -198,7 +198,8 @@ pub async fn show(call: Call, _: Show) -> Result<Shown, Problem> {
     let metrics = &system.metrics;
     let last = metrics.last_hour(now);
     let counts = |of| named(metrics.counts(of));
-    let Gauges { connections, idle_connections, waiting_deliveries, free_bytes, .. } = gauges;
+    let Gauges { waiting_deliveries, free_bytes, .. } = gauges;
+    let pools = || gauges.connections.iter().map(|(_, pool)| pool);
     let system = SystemState {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: Date(metrics.started()),
@@ -209,8 +210,8 @@ pub async fn show(call: Call, _: Show) -> Result<Shown, Problem> {
         free_bytes,
         gateways: gauges.living(),
         gateway_versions: gauges.gateways.iter().flatten().map(version).collect(),
-        connections,
-        idle_connections,
+        connections: pools().map(|pool| pool.all).sum(),
+        idle_connections: pools().map(|pool| pool.idle).sum(),
         waiting_deliveries,
         overdue_ms: gauges.overdue.and_then(|overdue| u64::try_from(overdue.as_millis()).ok()),
         certificates: gauges.certificates.iter().map(certificate).collect(),

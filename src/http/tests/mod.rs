@@ -462,6 +462,7 @@ fn system(store: &Store, mint: &Mint) -> System {
             memory_bytes: Some(4_096),
             has_memory: true,
         }),
+        pools: vec![("api", store.clone())],
         certificates: vec![("smtp", Arc::new(move || Some(end)))],
     };
     System::new(metrics, store.clone(), clock, parts)

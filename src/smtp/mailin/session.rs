@@ -288,6 +288,7 @@ impl<I: Intake> Session<I> {
 
     fn say(&self, reply: &Reply) -> Response {
         if reply.code() >= 400 {
+            self.shared.intake.turned_down(reply.label());
             tracing::info!(
                 smtp.session = self.id,
                 client.address = %self.client.address,

@@ -17,6 +17,8 @@ async fn wait_in_a_large_room() -> IntakeReply {
 }
 
 impl Intake for Roomy {
+    fn turned_down(&self, _: &'static str) {}
+
     async fn free_space(&self) -> Result<Option<u64>, IntakeReply> {
         Err(wait_in_a_large_room().await)
     }

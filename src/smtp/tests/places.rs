@@ -33,6 +33,7 @@ async fn an_address_has_fewer_places_than_its_network() {
     let mut second = server.connect().await;
     second.expect("421 4.3.2 too many connections from your network").await;
     second.expect_end().await;
+    assert_eq!(*server.intake.turned_down.lock().unwrap(), ["too_many_from_network"]);
 }
 
 #[tokio::test]
@@ -45,6 +46,7 @@ async fn an_exempt_network_has_all_places_there_are_and_no_more() {
     let mut fourth = server.connect().await;
     fourth.expect("421 4.3.2 too many connections: try again").await;
     fourth.expect_end().await;
+    assert_eq!(*server.intake.turned_down.lock().unwrap(), ["too_many_sessions"]);
 }
 
 #[tokio::test]

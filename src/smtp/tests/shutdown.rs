@@ -55,6 +55,7 @@ async fn what_does_not_finish_within_the_grace_is_told_so_and_cut() {
         in_time = &mut end => panic!("nobody was told, and all have ended: {in_time}"),
     }
     assert!(server.intake.messages().is_empty());
+    assert_eq!(*server.intake.turned_down.lock().unwrap(), ["shutting_down"; 2]);
 }
 
 #[tokio::test]

@@ -79,11 +79,6 @@ impl Writer {
         taken.unwrap_or(Err(sqlx::Error::PoolTimedOut))
     }
 
-    /// Whether somebody has the turn.
-    pub fn is_busy(&self) -> bool {
-        self.0.seat.try_lock().is_err()
-    }
-
     /// Closes the connection behind its last user.
     pub async fn close(&self) {
         let Some(seat) = self.0.seat.lock().await.take() else { return };

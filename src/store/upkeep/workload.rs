@@ -29,11 +29,12 @@ pub struct GatewayVersion {
     pub gateways: u64,
 }
 
-/// Open connections to the database, and those of them that are idle.
+/// Open connections to the database, those of them that are idle, and how many there may be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenConnections {
     pub all: u32,
     pub idle: u32,
+    pub most: u32,
 }
 
 impl Base {
@@ -72,17 +73,16 @@ impl Base {
         rows.iter().map(version).collect()
     }
 
+    /// Returns the connections of this handle; of the embedded store its readers, because all
+    /// handles share the one writer.
     pub fn open_connections(&self) -> OpenConnections {
-        let idle = |idle: usize| u32::try_from(idle).unwrap_or(u32::MAX);
+        fn of<D: sqlx::Database>(pool: &sqlx::Pool<D>) -> OpenConnections {
+            let idle = u32::try_from(pool.num_idle()).unwrap_or(u32::MAX);
+            OpenConnections { all: pool.size(), idle, most: pool.options().get_max_connections() }
+        }
         match &self.database {
-            Database::Sqlite(embedded) => OpenConnections {
-                all: embedded.reader.size() + 1,
-                idle: idle(embedded.reader.num_idle() + usize::from(!embedded.writer.is_busy())),
-            },
-            Database::Postgres(pool) => {
-                let pool = pool.connections();
-                OpenConnections { all: pool.size(), idle: idle(pool.num_idle()) }
-            }
+            Database::Sqlite(embedded) => of(&embedded.reader),
+            Database::Postgres(pool) => of(pool.connections()),
         }
     }
 }

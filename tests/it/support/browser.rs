@@ -163,6 +163,18 @@ impl Browser {
         found.unwrap_or_else(|_| panic!("never on the page: {arguments:?}"))
     }
 
+    /// Goes to an element by Tab alone, and presses Enter there.
+    pub async fn enter(&self, selector: &str) {
+        let is_there = "return document.activeElement?.matches(arguments[0]) ?? false";
+        for _ in 0..200 {
+            self.driver.press("\u{e004}").await;
+            if self.run(is_there, &[json!(selector)]).await == true {
+                return self.driver.press("\u{e007}").await;
+            }
+        }
+        panic!("{selector} is out of reach by Tab");
+    }
+
     /// Whether the page is wider than its window.
     pub async fn scrolls_sideways(&self) -> bool {
         let script = "const page = document.scrollingElement;\n\
@@ -241,11 +253,22 @@ impl Browser {
         if self.scrolls_sideways().await {
             faults.push(format!("{width}: scrolls sideways"));
         }
+        faults.extend(self.out_of_reach().await.map(|link| format!("{width}: hidden: {link}")));
         if let Some(folder) = std::env::var_os("GATEPOST_SCREENSHOTS") {
             let file = format!("{name}-{width}-{}.png", scheme.as_str());
             self.screenshot(&Path::new(&folder).join(file)).await;
         }
         faults
+    }
+
+    /// Links and buttons of the page that its width hides. Those of a closed part open with it.
+    async fn out_of_reach(&self) -> impl Iterator<Item = String> {
+        let hidden = "return [...document.querySelectorAll('main a[href], main button:not([hidden])')]\n\
+                      .filter((one) => !one.closest('details:not([open])') && !one.checkVisibility())\n\
+                      .map((one) => one.outerHTML)";
+        let hidden = self.run(hidden, &[]).await;
+        let hidden: Vec<String> = serde_json::from_value(hidden).unwrap();
+        hidden.into_iter()
     }
 
     /// Writes what the window shows, as PNG.

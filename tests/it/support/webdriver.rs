@@ -116,6 +116,13 @@ impl Driver {
         self.post("/cookie", &json!({ "cookie": cookie })).await;
     }
 
+    /// Presses a key, wherever the focus is.
+    pub async fn press(&self, key: &str) {
+        let strokes = ["keyDown", "keyUp"].map(|kind| json!({ "type": kind, "value": key }));
+        let keyboard = json!({ "type": "key", "id": "keyboard", "actions": strokes });
+        self.post("/actions", &json!({ "actions": [keyboard] })).await;
+    }
+
     /// Ends the browser.
     pub async fn quit(&self) {
         self.tell(Method::DELETE, "", &Value::Null).await;

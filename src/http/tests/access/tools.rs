@@ -171,7 +171,8 @@ impl AccessWorld {
     }
 }
 
-/// No tool stands beside the matrix below, and each tells readers and changers apart as the oracle does.
+/// No tool stands beside the matrix below, and each tells readers and changers apart as the oracle
+/// does.
 #[tokio::test]
 async fn every_tool_is_here_and_changes_as_the_oracle_says() {
     let mut town = AccessWorld::of(tree()).await;
@@ -187,7 +188,7 @@ async fn every_tool_is_here_and_changes_as_the_oracle_says() {
         })
         .collect();
     let (rules, _) = rules();
-    // The batch has a flag that marks conversations as read: alone it changes no right and no content.
+    // The batch has a flag that marks conversations as read: it changes no right and no content.
     let changes = |tool: &Tool| tool.name == "mark_read" || rules[tool.operation].changes;
     let mut here: Vec<(String, bool)> =
         tools(&town).iter().map(|tool| (tool.name.to_owned(), changes(tool))).collect();

@@ -207,6 +207,8 @@ fn reply(reason: Option<Reason>, has_record: bool) -> IntakeReply {
 }
 
 impl Intake for Desk {
+    fn turned_down(&self, _: &'static str) {}
+
     async fn free_space(&self) -> Result<Option<u64>, IntakeReply> {
         Ok(None)
     }
