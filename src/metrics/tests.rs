@@ -87,6 +87,7 @@ fn each_label_is_one_of_a_few() {
         "listener",
         "operation",
         "outcome",
+        "pool",
         "reason",
         "result",
         "spf",
