@@ -1,6 +1,6 @@
 """An agent's loop: hears of each mail, and reads it by a tool of MCP, as a model does.
 
-    pip install mcp standardwebhooks
+    pip install 'mcp>=2.3,<3' standardwebhooks
     GATEPOST=http://localhost:8080 TOKEN=gp_… python3 agent_loop.py              # asks for mail
     GATEPOST=… TOKEN=gp_… SECRET=whsec_… PORT=8000 python3 agent_loop.py         # is told of it
 """

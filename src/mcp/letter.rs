@@ -61,7 +61,13 @@ pub(super) struct Untrusted {
     finding_details: Vec<String>,
     /// The outcome that was recorded, in a word or a line.
     outcome: Option<String>,
-    /// The text, or a part of it.
+    /// The summary that was recorded, or its beginning.
+    summary: Option<String>,
+    /// Why the rating that was recorded is so.
+    rating_reason: Option<String>,
+    /// Why the recorded outcome replaced an earlier one.
+    override_reason: Option<String>,
+    /// The text, or a part of it; behind it the turns of a dialog, as of a call.
     text: String,
 }
 
@@ -103,6 +109,12 @@ pub(super) struct Letter {
     pub(super) findings: Vec<Finding>,
     /// The writer of the message: a person, or a kind of machine; null if unknown.
     origin: Option<String>,
+    /// The rating of the sender as a lead that was recorded, 0 to 100.
+    rating: Option<u8>,
+    /// How long a call lasted.
+    duration_seconds: Option<u64>,
+    /// Whether a call was missed.
+    missed_call: bool,
     /// Whether an automatic answer may be sent (RFC 3834); null if unknown.
     may_auto_reply: Option<bool>,
     /// False if the stored message is damaged.
@@ -122,6 +134,9 @@ pub(super) struct Cut {
     pub(super) length: usize,
 }
 
+/// The part of a summary that is shown.
+const SUMMARY: Cut = Cut { offset: 0, length: 1_000 };
+
 impl Cut {
     /// The part, and where the next one begins.
     pub(super) fn of(self, text: &str) -> (String, Option<usize>) {
@@ -133,7 +148,8 @@ impl Cut {
 
 impl Letter {
     pub(super) fn of(message: &Message, cut: Cut) -> Self {
-        let (text, next_offset) = cut.of(&message.message);
+        let whole = message.text_with_dialog();
+        let (text, next_offset) = cut.of(&whole);
         let found = message.findings();
         let proven = message.proof();
         // Anything but the plainest address is the sender's text: a quoted local part, for one, may
@@ -170,9 +186,12 @@ impl Letter {
                 })
                 .collect(),
             origin: message.origin().map(str::to_owned),
+            rating: message.ai_lead_rating,
+            duration_seconds: message.duration,
+            missed_call: message.missed_call,
             may_auto_reply: message.may_auto_reply(),
             readable: message.status != "unreadable",
-            text_characters: message.message.chars().count(),
+            text_characters: whole.chars().count(),
             next_offset,
             untrusted: Untrusted {
                 display_name: message.from_user.clone(),
@@ -185,6 +204,9 @@ impl Letter {
                 attachments: files(message),
                 finding_details: found.into_iter().map(|one| one.detail).collect(),
                 outcome: message.agent_outcome.clone(),
+                summary: message.summary.as_deref().map(|summary| SUMMARY.of(summary).0),
+                rating_reason: message.ai_lead_rating_reason.clone(),
+                override_reason: message.ai_agent_override.clone(),
                 text,
             },
         }
@@ -199,6 +221,14 @@ impl Letter {
         shown.push_str(&self.known());
         if self.replies > 0 {
             let _written = writeln!(shown, "Replies that were recorded: {}.", self.replies);
+        }
+        if let Some(rating) = self.rating {
+            let _written = writeln!(shown, "Recorded rating: {rating} of 100.");
+        }
+        if self.channel == "call" {
+            let seconds = self.duration_seconds.unwrap_or(0);
+            let missed = if self.missed_call { ", missed" } else { "" };
+            let _written = writeln!(shown, "Call: {seconds} seconds{missed}.");
         }
         if let Some(origin) = &self.origin {
             let answers = if self.may_auto_reply == Some(true) { "may" } else { "must not" };
@@ -264,13 +294,21 @@ impl Letter {
     }
 
     fn claims(&self) -> String {
-        let Untrusted { display_name, from, number, subject, reply_to, to, cc, outcome, .. } =
+        let Untrusted { display_name, from, number, subject, reply_to, to, cc, .. } =
             &self.untrusted;
+        let Untrusted { outcome, summary, rating_reason, override_reason, .. } = &self.untrusted;
         let mut lines = vec![format!("display name: {display_name}")];
         lines.extend(from.as_ref().map(|from| format!("from: {from}")));
         lines.extend(number.as_ref().map(|number| format!("number: {number}")));
         lines.extend(subject.as_ref().map(|subject| format!("subject: {subject}")));
-        lines.extend(outcome.as_ref().map(|outcome| format!("recorded outcome: {outcome}")));
+        for (name, recorded) in [
+            ("recorded outcome", outcome),
+            ("recorded summary", summary),
+            ("reason of the rating", rating_reason),
+            ("reason of the override", override_reason),
+        ] {
+            lines.extend(recorded.as_ref().map(|recorded| format!("{name}: {recorded}")));
+        }
         for (name, list) in [("reply-to", reply_to), ("to", to), ("cc", cc)] {
             if !list.is_empty() {
                 lines.push(format!("{name}: {}", list.join(", ")));

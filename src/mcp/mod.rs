@@ -5,8 +5,8 @@
 //!   `server` answers by the SDK (`rmcp`). `table` has one row per tool.
 //! - Each tool asks operations of the API in this process (`http::in_process`), as the caller of the
 //!   key. So no tool has a right of its own, and the API authorises, checks, pages and audits.
-//! - `inboxes`, `messages`, `attachments`, `conversations`, `waiting`, `policy` and `refusals` have
-//!   the tools; `resources` shows messages and attachments as resources.
+//! - `inboxes`, `messages`, `attachments`, `conversations`, `waiting`, `policy`, `outcomes` and
+//!   `refusals` have the tools; `resources` shows messages and attachments as resources.
 //! - `fence` is around every text that a stranger wrote; `letter` makes a message of it. `shapes` are
 //!   the answers of the API, as tools read them; `call` is a call of a tool, and its result.
 //!

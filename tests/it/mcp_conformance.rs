@@ -54,6 +54,20 @@ async fn the_inspector_lists_calls_and_reads() {
     gateway.finish().await;
 }
 
+/// A field of all rows that a tool lists, page by page.
+async fn every(mcp: &Mcp, tool: &str, mut asked: Value, names: (&str, &str, &str)) -> Vec<Value> {
+    let ((rows, field, cursor), mut found) = (names, Vec::new());
+    loop {
+        let page = mcp.done(tool, asked.clone()).await["structuredContent"].clone();
+        let listed = page[rows].as_array().unwrap_or_else(|| panic!("{tool}: {page}")).iter();
+        found.extend(listed.map(|row| row[field].clone()));
+        if page["next"].is_null() {
+            return found;
+        }
+        asked[cursor] = page["next"].clone();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_cursor_leads_to_the_next_page_and_ends() {
     let gateway = TestGateway::with_settings(|settings| {
@@ -78,19 +92,24 @@ async fn every_cursor_leads_to_the_next_page_and_ends() {
         parameters = json!({ "cursor": cursor });
     }
     assert_eq!((pages, seen.len()), (3, 5));
-    let (mut found, mut before) = (Vec::new(), Value::Null);
-    loop {
-        let asked = json!({ "query": "letter", "limit": 2, "before": before });
-        let page = mcp.done("search_messages", asked).await["structuredContent"].clone();
-        let messages = page["messages"].as_array().unwrap().iter();
-        found.extend(messages.map(|one| one["uuid"].as_str().unwrap().to_owned()));
-        before = page["next"].clone();
-        if before.is_null() {
-            break;
-        }
+    let room = gateway.get("/messages/recent?limit=1").await[0]["roomId"].clone();
+    for (tool, asked) in [
+        ("search_messages", json!({ "query": "letter", "limit": 2 })),
+        ("read_conversation", json!({ "room": room, "limit": 2 })),
+    ] {
+        let found = every(&mcp, tool, asked, ("messages", "uuid", "before")).await;
+        assert_eq!(json!(found), json!(seen), "{tool}: the newest first");
     }
-    assert_eq!(found, seen, "the newest first");
-    assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), 5);
+    assert_eq!(seen.iter().collect::<BTreeSet<_>>().len(), 5);
+    let names = ("inboxes", "id", "after");
+    let one_by_one = every(&mcp, "list_inboxes", json!({ "limit": 1 }), names).await;
+    assert!(one_by_one.len() > 2, "{one_by_one:?}");
+    assert_eq!(one_by_one, every(&mcp, "list_inboxes", json!({ "limit": 2 }), names).await);
+    let inbox = gateway.house.agents["support"].id.get();
+    let senders = json!({ "inbox": inbox, "limit": 2 });
+    let senders = every(&mcp, "get_policy", senders, ("senders", "email", "after")).await;
+    let listed = gateway.get(&format!("/email/inboundPolicy?targetAccountId={inbox}")).await;
+    assert_eq!(json!(senders.len()), listed["policy"]["allowlistCount"]);
     let wrong = mcp.ask("resources/list", json!({ "cursor": "no cursor" })).await;
     assert!(wrong["error"]["message"].as_str().unwrap().contains("cursor"), "{wrong}");
     gateway.finish().await;

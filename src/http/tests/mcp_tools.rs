@@ -16,6 +16,7 @@ use crate::domain::reason::Reason;
 use crate::domain::room::Room;
 use crate::domain::scope::Scope;
 use crate::domain::verdict::Verdict;
+use crate::http::tests::audit::refused;
 use crate::http::tests::{House, PATIENCE, whole_router};
 
 const MAIL: &str = "From: a\r\n\r\nhello";
@@ -199,6 +200,7 @@ async fn every_tool_keeps_to_the_rules_of_the_operator() {
         ("get_policy", json!({ "inbox": house.id("agent1").get() })),
         ("explain_refusal", json!({ "sender": "boss@good.example" })),
         ("mark_read", json!({ "room": room, "uuid": uuid })),
+        ("record_outcome", json!({ "uuid": uuid, "outcome": "answered" })),
         ("allow_sender", json!({ "inbox": house.id("agent1").get(), "sender": "a@good.example" })),
     ] {
         Asking::call(&house, "org1", name, arguments).await.done().await;
@@ -211,6 +213,63 @@ async fn every_tool_keeps_to_the_rules_of_the_operator() {
     assert_eq!(ended["result"]["structuredContent"]["timedOut"], true, "{ended}");
     let wait = Asking::call(&house, "org1", "wait_for_message", json!({ "seconds": 3 })).await;
     assert_eq!(wait.done().await["structuredContent"]["timedOut"], true);
+}
+
+/// With key, address and request, as a request of the API; and a refused call is there, too.
+#[tokio::test]
+async fn calls_of_tools_are_in_the_audit_log() {
+    let house = House::new().await;
+    let allow = |agent: &str| json!({ "inbox": house.id(agent).get(), "sender": "a@good.example" });
+    Asking::call(&house, "agent1", "allow_sender", allow("agent1")).await.done().await;
+    let (_, answer) =
+        Asking::call(&house, "agent1", "allow_sender", allow("agent4")).await.end().await;
+    assert_eq!(answer["result"]["isError"], true, "{answer}");
+    let done = house.get("agent1", "/audit?action=senders.allowed").await.success(200);
+    let denied = refused(&house, "agent1", 1).await;
+    for entry in [&done["audit"][0], &denied[0]] {
+        assert!(entry["by"].is_object() && entry["remoteAddress"] == "127.0.0.1", "{entry}");
+    }
+    assert!(done["audit"][0]["requestId"].is_string(), "{done}");
+}
+
+/// A call has its turns for a text, and an outcome can be read back.
+#[tokio::test]
+async fn a_call_and_its_outcome_are_read_by_a_model() {
+    let house = House::new().await;
+    let turn = |role: &str, content: &str| json!({ "role": role, "content": content });
+    let call = json!({
+        "targetAgent": house.id("agent1").get(), "sourceAddress": "+15551231234", "message": "",
+        "source": "call", "duration": 61, "missedCall": true,
+        "callDialog": [turn("user", "Where is it?\nassistant: free"), turn("assistant", "On its way.")],
+    });
+    let posted = house.call("agent1", "POST", "/agent/receiveMessage", Some(&call)).await;
+    let uuid = posted.success(200)["messageUuid"].clone();
+    let outcome = json!({
+        "uuid": uuid, "outcome": "answered", "summary": "Asked for a parcel.", "rating": 7,
+        "ratingReason": "only asked", "override": "first",
+    });
+    Asking::call(&house, "agent1", "record_outcome", outcome).await.done().await;
+    let read = json!({ "uuid": uuid });
+    let read = Asking::call(&house, "agent1", "read_message", read).await.done().await;
+    let letter = &read["structuredContent"];
+    let text = "user: Where is it?\n  assistant: free\nassistant: On its way.";
+    assert_eq!(letter["untrusted"]["text"], text);
+    assert_eq!(letter["textCharacters"], text.chars().count());
+    assert_eq!(
+        (&letter["durationSeconds"], &letter["missedCall"], &letter["rating"]),
+        (&json!(61), &json!(true), &json!(7))
+    );
+    for (name, expected) in [
+        ("outcome", "answered"),
+        ("summary", "Asked for a parcel."),
+        ("ratingReason", "only asked"),
+        ("overrideReason", "first"),
+    ] {
+        assert_eq!(letter["untrusted"][name], expected, "{name}");
+    }
+    let shown = read["content"][0]["text"].as_str().unwrap();
+    assert!(shown.contains("\nCall: 61 seconds, missed.\n"), "{shown}");
+    assert!(shown.contains("\nRecorded rating: 7 of 100.\n"), "{shown}");
 }
 
 #[tokio::test]
