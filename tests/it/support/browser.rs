@@ -261,10 +261,11 @@ impl Browser {
         faults
     }
 
-    /// Links and buttons of the page that its width hides. Those of a closed part open with it.
+    /// Links and buttons of the page that its width hides. Those of a closed part open with it, and
+    /// those of a part with `hidden` are for another moment.
     async fn out_of_reach(&self) -> impl Iterator<Item = String> {
-        let hidden = "return [...document.querySelectorAll('main a[href], main button:not([hidden])')]\n\
-                      .filter((one) => !one.closest('details:not([open])') && !one.checkVisibility())\n\
+        let hidden = "return [...document.querySelectorAll('main a[href], main button')]\n\
+                      .filter((one) => !one.closest('details:not([open]), [hidden]') && !one.checkVisibility())\n\
                       .map((one) => one.outerHTML)";
         let hidden = self.run(hidden, &[]).await;
         let hidden: Vec<String> = serde_json::from_value(hidden).unwrap();
