@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use crate::http::table::OPERATIONS;
 use crate::http::tests::access::access_world::AccessWorld;
-use crate::http::tests::access::asked::{Asked, Place, named, places};
+use crate::http::tests::access::asked::{Asked, Place, RELEASE, named, places};
 use crate::http::tests::access::sample::{Sample, sample};
 use crate::http::tests::access::tree::{
     Expected, Key, Named, Node, Owner, Person, Rule, Tree, rules,
@@ -182,8 +182,6 @@ impl Caller<'_> {
             // A right that the key lacks for every target may be reported before the target is
             // read.
             Expected::Forbidden => &[400, 403],
-            // An earlier call may have ended the worker, whose key then lacks the right.
-            _ if turn.key.worker => &[400, 403],
             _ => &[400],
         };
         self.refused(turn, &sample, expected).await;
@@ -206,7 +204,6 @@ impl Caller<'_> {
             Expected::NoKey => &[401],
             _ if in_query => &[400],
             Expected::Forbidden => &[403],
-            _ if turn.key.worker => &[400, 403],
             _ => &[400],
         };
         self.refused(turn, &sample, expected).await;
@@ -224,6 +221,13 @@ impl Caller<'_> {
 
     async fn refused(&mut self, turn: &Turn<'_>, sample: &Sample, expected: &[u16]) {
         let Turn { operation, key, .. } = turn;
+        if let (RELEASE, Expected::Allowed(reach)) =
+            (*operation, self.expected(turn, Named::Nothing))
+        {
+            self.nothing_changed().await;
+            self.town.employ_again(reach.target).await;
+            self.rows = self.town.rows().await;
+        }
         let reply = self.town.send(operation, sample, &key.token).await;
         let text = format!(
             "{operation} by {} with {sample:?}: {} {}",
