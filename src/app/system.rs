@@ -15,8 +15,8 @@ use crate::domain::clock::{Clock, Timestamp};
 use crate::domain::evidence::count;
 use crate::domain::ports::MailLoad;
 use crate::domain::repeats::{LogCause, Repeats};
-use crate::metrics::{Gauges, Metrics, MetricsError, Pool};
-use crate::store::{GatewayVersion, OpenConnections, Store, StoreError};
+use crate::metrics::{Gauges, Metrics, MetricsError};
+use crate::store::{GatewayVersion, Store, StoreError};
 
 /// How long a reading is shown.
 const FRESH: Duration = Duration::from_secs(1);
@@ -71,10 +71,7 @@ impl System {
 
     async fn read(&self) -> Gauges {
         let load = (self.parts.load)();
-        let pool = |(name, store): &(&'static str, Store)| {
-            let OpenConnections { all, idle, most } = store.open_connections();
-            (*name, Pool { all, idle, most })
-        };
+        let pool = |(name, store): &(&'static str, Store)| (*name, store.pool_load());
         let (backlog, free, gateways) = tokio::join!(
             self.in_time(self.store.backlog()),
             self.in_time(self.store.free_space()),

@@ -123,6 +123,16 @@ pub struct MailLoad {
     pub has_memory: bool,
 }
 
+/// A pool of connections to the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolLoad {
+    /// Open connections, and those of them that are idle.
+    pub open: u32,
+    pub idle: u32,
+    /// Largest number of connections.
+    pub most: u32,
+}
+
 /// The port through which the SMTP room reaches `app`.
 pub trait Intake: Send + Sync + 'static {
     /// At MAIL: returns the free bytes where messages are stored, or None if this process cannot

@@ -28,6 +28,7 @@ pub use self::quantile::Distribution;
 use crate::domain::clock::Timestamp;
 use crate::domain::evidence::Step;
 use crate::domain::evidence::results::Results;
+use crate::domain::ports::PoolLoad;
 use crate::domain::reason::Reason;
 use crate::domain::tls_report::{FailureType, ReportWay};
 use crate::domain::verdict::Verdict;
@@ -68,15 +69,7 @@ pub struct Gauges {
     /// Gateways alive, by version.
     pub gateways: Option<Vec<(String, u64)>>,
     /// Connections to the database, by their pool.
-    pub connections: Vec<(&'static str, Pool)>,
-}
-
-/// A pool of connections: how many there are, how many of them are idle, and how many there may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pool {
-    pub all: u32,
-    pub idle: u32,
-    pub most: u32,
+    pub connections: Vec<(&'static str, PoolLoad)>,
 }
 
 impl Gauges {
@@ -246,7 +239,7 @@ impl Metrics {
         }
         for (name, pool) in &gauges.connections {
             let open = |state: &str| figures.connections.with_label_values(&[name, state]);
-            let used = pool.all.saturating_sub(pool.idle);
+            let used = pool.open.saturating_sub(pool.idle);
             open("used").set(used.into());
             open("free").set(pool.most.saturating_sub(used).into());
         }

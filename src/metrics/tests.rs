@@ -175,7 +175,7 @@ fn gauges_show_what_was_set_and_free_space_only_where_it_is_known() {
         waiting_deliveries: Some(7),
         overdue: Some(Duration::from_millis(1_500)),
         certificates: vec![("smtp", later(1))],
-        connections: vec![("mail", Pool { all: 5, idle: 4, most: 9 })],
+        connections: vec![("mail", PoolLoad { open: 5, idle: 4, most: 9 })],
         ..Gauges::default()
     };
     metrics.set(&gauges);

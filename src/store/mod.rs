@@ -93,4 +93,4 @@ pub use upkeep::erasure::{ErasureLimits, ErasureProgress};
 pub use upkeep::readiness_checks::OriginalsFault;
 pub use upkeep::retention::{DeletedRows, DueAccount, ExpiredRow, RetainingAccount};
 pub use upkeep::sweep::SweepCounts;
-pub use upkeep::workload::{Backlog, GatewayVersion, OpenConnections};
+pub use upkeep::workload::{Backlog, GatewayVersion};

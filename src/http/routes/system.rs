@@ -210,7 +210,7 @@ pub async fn show(call: Call, _: Show) -> Result<Shown, Problem> {
         free_bytes,
         gateways: gauges.living(),
         gateway_versions: gauges.gateways.iter().flatten().map(version).collect(),
-        connections: pools().map(|pool| pool.all).sum(),
+        connections: pools().map(|pool| pool.open).sum(),
         idle_connections: pools().map(|pool| pool.idle).sum(),
         waiting_deliveries,
         overdue_ms: gauges.overdue.and_then(|overdue| u64::try_from(overdue.as_millis()).ok()),

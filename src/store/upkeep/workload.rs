@@ -1,6 +1,7 @@
 //! The work that waits in the store, and who does it.
 
 use crate::domain::clock::Timestamp;
+use crate::domain::ports::PoolLoad;
 use crate::store::base::Base;
 use crate::store::engine::database::Database;
 use crate::store::engine::error::StoreError;
@@ -27,14 +28,6 @@ pub struct Backlog {
 pub struct GatewayVersion {
     pub version: String,
     pub gateways: u64,
-}
-
-/// Open connections to the database, those of them that are idle, and how many there may be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OpenConnections {
-    pub all: u32,
-    pub idle: u32,
-    pub most: u32,
 }
 
 impl Base {
@@ -75,10 +68,10 @@ impl Base {
 
     /// Returns the connections of this handle; of the embedded store its readers, because all
     /// handles share the one writer.
-    pub fn open_connections(&self) -> OpenConnections {
-        fn of<D: sqlx::Database>(pool: &sqlx::Pool<D>) -> OpenConnections {
+    pub fn pool_load(&self) -> PoolLoad {
+        fn of<D: sqlx::Database>(pool: &sqlx::Pool<D>) -> PoolLoad {
             let idle = u32::try_from(pool.num_idle()).unwrap_or(u32::MAX);
-            OpenConnections { all: pool.size(), idle, most: pool.options().get_max_connections() }
+            PoolLoad { open: pool.size(), idle, most: pool.options().get_max_connections() }
         }
         match &self.database {
             Database::Sqlite(embedded) => of(&embedded.reader),

@@ -22,9 +22,9 @@ async fn deliveries_that_wait_are_counted_with_the_time_of_the_first(kind: Kind)
     assert_eq!(backlog.waiting, 2);
     let due = backlog.due.unwrap();
     assert_eq!(scene.store.next_due(at(i64::MAX / 2)).await.unwrap(), Some(due));
-    let connections = scene.store.open_connections();
+    let connections = scene.store.pool_load();
     assert!(
-        connections.idle <= connections.all && connections.all <= connections.most,
+        connections.idle <= connections.open && connections.open <= connections.most,
         "{connections:?}"
     );
 }
