@@ -1,11 +1,12 @@
 //! The live page: every verdict, newest first, below the figures of the last hour and day.
 
 use std::convert::Infallible;
+use std::future::ready;
 use std::time::Duration;
 
 use askama::Template;
 use futures_util::StreamExt as _;
-use futures_util::stream::unfold;
+use futures_util::stream::{once, unfold};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::time::{sleep, timeout};
@@ -237,16 +238,18 @@ async fn figures(visit: &Visit, filters: &Filters, now: Timestamp) -> (Vec<Figur
     (outcomes.map(figure).collect(), uncounted)
 }
 
-/// Follows the newest page as a stream of events (HTML, "Server-sent events"): each has all rows,
-/// and is sent once they change. The stream ends with its session, and with the server's soft stop.
+/// Follows the newest page as a stream of events (HTML, "Server-sent events"): each has all rows.
+/// The first comes at once, the others once they change. The stream ends with its session, and with the server's soft stop.
 pub(super) async fn follow(visit: Visit) -> Result<Answer, Problem> {
     let (shutdown, filters) = (visit.console.http.shutdown.clone(), Filters::of(&visit));
     let target = visit.api.target(visit.account, READ, "GET /console/{account}/live").await?;
     let place = visit.api.place(&target)?;
-    // Fails here if a filter is wrong. The page may be older: the first look sends all rows.
-    records(&visit, &filters).await?;
-    let following = Following { filters, visit, newest: None, idle: 0, _place: place };
-    let rows = unfold(following, Following::next);
+    // The page may be older than this, as after a pause: all rows come at once.
+    let found = records(&visit, &filters).await?.intake;
+    let newest = newest(&found);
+    let following = Following { filters, visit, newest, idle: 0, _place: place };
+    let first = following.rows(found).map_err(Problem::internal)?;
+    let rows = once(ready(Ok(first))).chain(unfold(following, Following::next));
     let rows = rows.take_until(Box::pin(async move { shutdown.soft().await }));
     Ok(Answer::File(endless(rows)))
 }
@@ -264,6 +267,14 @@ struct Following {
 }
 
 impl Following {
+    /// The event with all rows.
+    fn rows(&self, records: Vec<Record>) -> askama::Result<String> {
+        let now = self.visit.console.http.mint.clock().now();
+        let rows = Rows { account: self.visit.account, now, records };
+        let lines: Vec<_> = rows.render()?.split(['\r', '\n']).map(data).collect();
+        Ok(format!("event: rows\n{}\n", lines.concat()))
+    }
+
     /// Looks again and again, until there is something to send; None once the session has ended.
     async fn next(mut self) -> Option<(Result<String, Infallible>, Self)> {
         loop {
@@ -278,11 +289,8 @@ impl Following {
             let newest = newest(&found);
             self.idle += 1;
             if newest != self.newest {
-                let now = self.visit.console.http.mint.clock().now();
-                let rows = Rows { account: self.visit.account, now, records: found };
-                let lines: Vec<_> = rows.render().ok()?.split(['\r', '\n']).map(data).collect();
                 (self.newest, self.idle) = (newest, 0);
-                return Some((Ok(format!("event: rows\n{}\n", lines.concat())), self));
+                return Some((Ok(self.rows(found).ok()?), self));
             }
             if self.idle >= IDLE {
                 self.idle = 0;

@@ -65,6 +65,16 @@ async fn who_follows_sees_what_the_rights_of_the_moment_allow() {
     assert!(!text.contains(&hidden), "{text}");
 }
 
+/// A page that was paused shows at once what came in meanwhile.
+#[tokio::test]
+async fn who_begins_to_follow_gets_all_rows() {
+    let house = House::new().await;
+    let earlier = house.refuse("agent1", REFUSED).await.to_string();
+    let browser = Browser::of(&house, "agent1").await;
+    let mut follower = Follower::of(&house, &browser, "agent1").await;
+    follower.until(&earlier).await;
+}
+
 #[tokio::test]
 async fn as_many_follow_as_may_read_the_log() {
     let rules = "[events]\nmax_waiting = 3\nmax_waiting_per_account = 2\nmax_waiting_per_key = 1\n";
