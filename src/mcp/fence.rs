@@ -50,7 +50,7 @@ impl Fence {
 
 /// The lines of a text, by everything that a reader may take for the end of one (UAX #14: BK, CR, LF,
 /// NL).
-fn lines(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn lines(text: &str) -> impl Iterator<Item = &str> {
     const ENDS: [char; 7] = ['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'];
     text.split("\r\n").flat_map(|line| line.split(ENDS))
 }

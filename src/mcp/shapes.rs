@@ -8,8 +8,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use url::form_urlencoded;
 
+use super::fence::lines;
 use crate::http::error::Problem;
-use crate::http::in_process::shapes::{Attachment, Message};
+use crate::http::in_process::shapes::{Attachment, Message, Turn};
 use crate::http::in_process::{Asked, InProcess};
 
 /// A page of a list that is a bare array.
@@ -65,6 +66,25 @@ impl Message {
             return None;
         }
         Some(Proof { by: "arc", domain: chain.get("sealer")?.as_str()? })
+    }
+
+    /// The text. Behind it, or in its place where they begin with it, stand the turns of a dialog,
+    /// as of a call, one a line.
+    pub(super) fn text_with_dialog(&self) -> String {
+        let turns = self.call_dialog.as_ref().or(self.chat_dialog.as_ref());
+        let turns = turns.filter(|_| !self.is_mail() && !self.is_reply());
+        let turns = turns.map(Vec::as_slice).unwrap_or_default();
+        let repeats = turns.first().is_some_and(|first| first.content == self.message);
+        if turns.is_empty() || turns.len() == 1 && repeats {
+            return self.message.clone();
+        }
+        let text = Some(self.message.clone()).filter(|text| !text.is_empty() && !repeats);
+        let turns = turns.iter().map(|Turn { role, content }| {
+            // Further lines of a turn are no turns of their own.
+            let turn = format!("{role}: {content}");
+            lines(&turn).collect::<Vec<_>>().join("\n  ")
+        });
+        text.into_iter().chain(turns).collect::<Vec<_>>().join("\n")
     }
 
     /// The writer of the message: a person, or a kind of machine.

@@ -30,8 +30,8 @@ pub(crate) struct Message {
     pub(crate) duration: Option<u64>,
     #[serde(default)]
     pub(crate) missed_call: bool,
-    chat_dialog: Option<Vec<Turn>>,
-    call_dialog: Option<Vec<Turn>>,
+    pub(crate) chat_dialog: Option<Vec<Turn>>,
+    pub(crate) call_dialog: Option<Vec<Turn>>,
     #[serde(default)]
     pub(crate) attachments: Vec<Attachment>,
     #[serde(default)]
@@ -41,27 +41,11 @@ pub(crate) struct Message {
 /// A turn of a dialog.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Turn {
-    #[serde(default)]
-    role: String,
-    #[serde(default)]
-    content: String,
+    pub(crate) role: String,
+    pub(crate) content: String,
 }
 
 impl Message {
-    /// The text; behind it the turns of a dialog that says more, as of a call, one a line.
-    pub(crate) fn text_with_dialog(&self) -> String {
-        let turns = self.call_dialog.as_ref().or(self.chat_dialog.as_ref());
-        let turns = turns.filter(|_| !self.is_mail() && !self.is_reply());
-        let turns = turns.map(Vec::as_slice).unwrap_or_default();
-        if matches!(turns, [only] if only.content == self.message) {
-            return self.message.clone();
-        }
-        // Lines of one turn are no turns of their own.
-        let turn = |turn: &Turn| format!("{}: {}", turn.role, turn.content.replace('\n', "\n  "));
-        let text = Some(self.message.clone()).filter(|text| !text.is_empty());
-        text.into_iter().chain(turns.iter().map(turn)).collect::<Vec<_>>().join("\n")
-    }
-
     /// Whether a stranger sent it as mail: a reply that was recorded is none.
     pub(crate) fn is_mail(&self) -> bool {
         self.source == "email" && !self.is_reply()
