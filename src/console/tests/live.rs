@@ -26,7 +26,9 @@ impl Follower {
         );
         stream.write_all(head.as_bytes()).await.expect("the request is sent");
         let mut follower = Self { stream, text: String::new() };
-        follower.until("\r\n\r\n").await;
+        let head = follower.until("\r\n\r\n").await;
+        // The first event may have come with it.
+        head.split_once("\r\n\r\n").expect("its end").1.clone_into(&mut follower.text);
         follower
     }
 
