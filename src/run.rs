@@ -22,7 +22,7 @@ use crate::app::mailbox::retention::Retention;
 use crate::app::relay::Relays;
 use crate::app::relay::inbound::Inbound;
 use crate::app::relay::sns_certificates::SnsCertificates;
-use crate::app::system::{Parts, System};
+use crate::app::system::{CertificateEnd, Parts, System};
 use crate::domain::clock::{Belief, Clock, Timestamp};
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::Mint;
@@ -259,6 +259,7 @@ pub async fn start_on(
         certificate: tls.shown(),
         expiry_warning: rules.smtp.tls.expiry_warning(),
         tls_reports: settings.tls_reports,
+        mta_sts: settings.mta_sts.clone(),
     };
     let (dns, within) = (Arc::clone(&tenants_dns), access.domains.lookup());
     let domain_checks =
@@ -332,17 +333,28 @@ pub async fn start_on(
     }
     let serving = http::serve(socket, router, api, shutdown.clone(), tls.https);
     shutdown.spawn_on(&running.threads.requests(), shutdown.vital(serving));
-    log_start(&running, &place, secure);
+    log_start(&running, &place, &tls.ends, secure).await;
     Ok(running)
 }
 
 /// Logs what serves and where, and warns of keys that may cross a network in clear.
-fn log_start(running: &Running, place: &StorePlace, secure: bool) {
+async fn log_start(
+    running: &Running,
+    place: &StorePlace,
+    certificates: &[CertificateEnd],
+    secure: bool,
+) {
     let blobs = place.blobs.as_ref().map(ToString::to_string);
+    let database = running.stores.requests.database_facts().await;
+    let database = database.map_or_else(|error| error.to_string(), |facts| facts.to_string());
+    let ends = certificates.iter().filter_map(|(listener, end)| Some((*listener, end()?)));
+    let ends: Vec<_> = ends.map(|(listener, end)| format!("{listener} until {end}")).collect();
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
+        database,
         store = %place.database,
         blobs,
+        certificates = ends.join(", "),
         addresses = running.in_words(),
         "gatepost serves"
     );

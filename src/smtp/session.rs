@@ -95,7 +95,7 @@ impl<I: Intake> Session<I> {
         // message, or waits for its answer: tell it to retry.
         if was_cut {
             let reply = Reply::notice(Notice::ShuttingDown);
-            self.note(&reply);
+            self.note(&reply, false);
             reply.write(self.connection.unwritten());
         }
         // If the write failed, the client is gone.
@@ -155,17 +155,18 @@ impl<I: Intake> Session<I> {
                 // At MAIL nothing was open yet; `mail` is still that of the transaction before.
                 envelope.open_for =
                     if declared { Duration::ZERO } else { self.times.mail.elapsed() };
-                let answer = if declared && !self.meter.take(Counted::Message) {
-                    self.over_rate("").await
-                } else {
-                    let Self { connection, intake, rules, .. } = self;
-                    let asked = Box::pin(intake.refused(envelope, reason, detail, head, size));
-                    let deadline = rules.deadlines.answer();
-                    await_answer(deadline, connection, asked).await.unwrap_or_else(no_answer)
-                };
+                if declared && !self.meter.take(Counted::Message) {
+                    let answer = self.over_rate("").await;
+                    let reply = self.machine.refused(&answer);
+                    return self.queue_reply(&reply).await;
+                }
+                let Self { connection, intake, rules, .. } = self;
+                let asked = Box::pin(intake.refused(envelope, reason, detail, head, size));
+                let answer = await_answer(rules.deadlines.answer(), connection, asked).await;
                 self.share.clear();
-                let reply = self.machine.refused(&answer);
-                self.queue_reply(&reply).await
+                let is_decided = answer.is_ok();
+                let reply = self.machine.refused(&answer.unwrap_or_else(no_answer));
+                self.queue(&reply, is_decided).await
             }
         }
     }
@@ -308,37 +309,27 @@ impl<I: Intake> Session<I> {
         if self.connection.flush().await.is_err() {
             tracing::debug!(smtp.session = self.id, "client disconnected before the reply");
         }
-        let (size, recipients) = (raw.len(), envelope.recipients.len());
         let Self { connection, intake, rules, .. } = self;
         let asked = Box::pin(intake.message(envelope, raw));
-        let deadline = rules.deadlines.answer();
-        let answer = await_answer(deadline, connection, asked).await.unwrap_or_else(no_answer);
+        let answer = await_answer(rules.deadlines.answer(), connection, asked).await;
         self.share.clear();
-        let reply = self.machine.message(&answer);
-        // `queue_reply` logs messages that are not accepted.
-        if answer.reason.is_none() {
-            let tls = self.machine.client().tls.as_ref();
-            tracing::info!(
-                smtp.session = self.id,
-                client.address = %self.address(),
-                tls.version = tls.map(|tls| tls.version.as_str()),
-                tls.cipher = tls.map(|tls| tls.cipher.as_str()),
-                record = answer.record.map(tracing::field::display),
-                message.size = size,
-                message.recipients = recipients,
-                "message accepted"
-            );
-        }
-        self.queue_reply(&reply).await
+        let is_decided = answer.is_ok();
+        let reply = self.machine.message(&answer.unwrap_or_else(no_answer));
+        self.queue(&reply, is_decided).await
+    }
+
+    async fn queue_reply(&mut self, reply: &Reply) -> Flow {
+        self.queue(reply, false).await
     }
 
     /// Queues the reply, to be written together with its neighbours. Breaks if the reply closes.
-    async fn queue_reply(&mut self, reply: &Reply) -> Flow {
+    /// `is_decided` tells that it is the intake's decision on a message, which the intake logs.
+    async fn queue(&mut self, reply: &Reply, is_decided: bool) -> Flow {
         if self.has_erred_too_often() && !reply.closes() && self.tarpit_delay().await.is_break() {
             return Flow::Break(());
         }
         self.times.command = Instant::now();
-        self.note(reply);
+        self.note(reply, is_decided);
         reply.write(self.connection.unwritten());
         if reply.closes() {
             self.has_quit = reply.code() == Notice::Bye.code();
@@ -351,18 +342,21 @@ impl<I: Intake> Session<I> {
     }
 
     /// Counts and logs a reply that refuses or defers.
-    fn note(&self, reply: &Reply) {
+    fn note(&self, reply: &Reply, is_decided: bool) {
         if reply.code() < 400 {
             return;
         }
         self.intake.turned_down(reply.label());
+        if is_decided {
+            return;
+        }
         tracing::info!(
             smtp.session = self.id,
             client.address = %self.address(),
             reason = reply.label(),
             record = reply.record().map(tracing::field::display),
             smtp.code = reply.code(),
-            "message refused"
+            "command refused"
         );
     }
 

@@ -4,11 +4,14 @@
 //! and the verdict can be reached again from the record alone.
 
 use std::net::IpAddr;
+use std::sync::{Arc, OnceLock};
 
 use mail_auth::hickory_resolver::proto::op::ResponseCode;
 use mail_auth::hickory_resolver::proto::rr::{Name, RData, RecordType};
 use mail_auth::{DnsError, Error};
 
+use super::key::Key;
+use super::tags::MAX_RECORD;
 use crate::domain::evidence::Word;
 use crate::domain::evidence::dns::{self, DnsOutcome};
 
@@ -16,22 +19,26 @@ use crate::domain::evidence::dns::{self, DnsOutcome};
 /// look-ups with ten mail exchangers each (RFC 7208 §4.6.4), many times over. Answers beyond that
 /// are used but not kept, so that strangers cannot inflate records.
 const MAX_KEPT: usize = 128 * 1024;
-/// Longest text of a DKIM, SPF or DMARC record; the largest RSA key takes about 1,500 bytes.
-pub(super) const MAX_RECORD: usize = 8192;
 /// Bytes kept of one text: one more than allowed, so that a text that was too long still is when
 /// read back.
 pub(super) const MAX_TEXT: usize = MAX_RECORD + 1;
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Answer {
     /// The name asked for, without its final dot.
     pub(super) name: String,
     pub(super) kind: RecordType,
     /// Seconds; None if unknown.
     pub(super) ttl: Option<u32>,
-    pub(super) outcome: Outcome,
+    /// Shared by all clones: a cached answer is not copied, and its key is parsed once.
+    content: Arc<Content>,
+}
+
+struct Content {
+    outcome: Outcome,
     /// Some records were dropped or cut.
-    pub(super) is_cut: bool,
+    is_cut: bool,
+    key: OnceLock<Result<Key, Error>>,
 }
 
 /// Result of a query.
@@ -48,13 +55,35 @@ pub(super) enum Outcome {
 }
 
 impl Answer {
+    /// `is_cut` tells that some records were dropped or cut.
+    pub(super) fn new(
+        name: String,
+        kind: RecordType,
+        ttl: Option<u32>,
+        outcome: Outcome,
+        is_cut: bool,
+    ) -> Self {
+        let content = Arc::new(Content { outcome, is_cut, key: OnceLock::new() });
+        Self { name, kind, ttl, content }
+    }
+
+    pub(super) fn outcome(&self) -> &Outcome {
+        &self.content.outcome
+    }
+
+    /// Returns the key among the TXT records, or the reason why there is none.
+    pub(super) fn key(&self) -> Result<&Key, &Error> {
+        let parse = || self.texts().and_then(|records| Key::choose(&records));
+        self.content.key.get_or_init(parse).as_ref()
+    }
+
     /// Returns the records that `read` accepts. Without records, fails with mail-auth's error for
     /// the reason.
     pub(super) fn records<'a, T>(
         &'a self,
         read: impl Fn(&'a RData) -> Option<T>,
     ) -> Result<Vec<T>, Error> {
-        match &self.outcome {
+        match self.outcome() {
             Outcome::Records(records) => Ok(records.iter().filter_map(read).collect()),
             Outcome::Nothing(code) => Err(Error::Dns(DnsError::RecordNotFound(*code))),
             Outcome::Temporary(why) => Err(Error::Dns(DnsError::Resolver(why.clone()))),
@@ -71,21 +100,26 @@ impl Answer {
             RData::TXT(txt) => txt.txt_data.iter().map(|text| text.len() + 32).sum(),
             _ => 0,
         };
-        let records = match &self.outcome {
-            Outcome::Records(records) => records.iter().map(|data| RECORD + heap(data)).sum(),
-            _ => 0,
+        let (records, key) = match self.outcome() {
+            Outcome::Records(records) => {
+                let longest = records.iter().map(heap).max().unwrap_or(0);
+                // Its text, its octets as published and as a library holds them, and its lists.
+                let key = if longest > 0 { 1024 + 4 * longest.min(MAX_RECORD) } else { 0 };
+                (records.iter().map(|data| RECORD + heap(data)).sum(), key)
+            }
+            _ => (0, 0),
         };
-        EMPTY + 2 * self.name.len() + records
+        EMPTY + 2 * self.name.len() + records + key
     }
 
     /// Tells whether there is no such name or no record of this type (RFC 7208 §4.6.4: a void
     /// look-up).
     pub(super) fn is_void(&self) -> bool {
-        matches!(self.outcome, Outcome::Nothing(_))
+        matches!(self.outcome(), Outcome::Nothing(_))
     }
 
     pub(super) fn is_temporary(&self) -> bool {
-        matches!(self.outcome, Outcome::Temporary(_))
+        matches!(self.outcome(), Outcome::Temporary(_))
     }
 
     /// Returns the addresses of A and AAAA records; empty without records, for any reason.
@@ -160,8 +194,8 @@ impl EvidenceAnswers {
         };
         self.left -= left - after_name;
         left = after_name;
-        let mut truncated = answer.is_cut;
-        let told = match &answer.outcome {
+        let mut truncated = answer.content.is_cut;
+        let told = match answer.outcome() {
             Outcome::Records(records) => {
                 truncated |= records.len() > most;
                 let mut records: Vec<_> = records.iter().take(most).collect();
@@ -256,13 +290,7 @@ mod tests {
             RData::TXT(TXT::from_bytes(chunks))
         });
         let outcome = Outcome::Records(records.collect());
-        Answer {
-            name: "a.example".into(),
-            kind: RecordType::TXT,
-            ttl: Some(5),
-            outcome,
-            is_cut: false,
-        }
+        Answer::new("a.example".into(), RecordType::TXT, Some(5), outcome, false)
     }
 
     fn records(answer: &dns::UsedAnswer) -> &[String] {

@@ -9,7 +9,7 @@ use mail_auth::crypto::Algorithm;
 
 use super::dkim::Claim;
 use crate::mail::fields::KnownField;
-use crate::mail::scan::Headers;
+use crate::mail::scan::{Field, Headers};
 
 /// Tells for each claim whether it is verified: its body hash is among the first `hashes` different
 /// ones. A claim without a readable signature needs no hash.
@@ -30,21 +30,15 @@ pub(super) fn affordable(claims: &[Claim], hashes: usize) -> Vec<bool> {
 /// beyond those, and without the ARC fields unless `arc`. Returns None if nothing is left out.
 pub(super) fn bounded(headers: &Headers<'_>, kept: &[bool], arc: bool) -> Option<Vec<u8>> {
     let mut signatures = kept.iter();
-    let mut left_out = false;
-    let mut text = Vec::new();
-    for field in &headers.fields {
+    let mut is_kept = |field: &Field<'_>| {
         let is_signature = KnownField::DkimSignature.names(field.name);
         let is_arc = field.name.get(..4).is_some_and(|start| start.eq_ignore_ascii_case(b"arc-"));
-        if (is_signature && signatures.next() != Some(&true)) || (is_arc && !arc) {
-            left_out = true;
-        } else {
-            text.extend_from_slice(field.name);
-            text.push(b':');
-            text.extend_from_slice(field.value);
-            text.extend_from_slice(b"\r\n");
-        }
-    }
-    left_out.then_some(text)
+        !(is_signature && signatures.next() != Some(&true)) && (arc || !is_arc)
+    };
+    let fields: Vec<_> = headers.fields.iter().filter(|field| is_kept(field)).collect();
+    let line = |field: &&Field<'_>| [field.name, b":", field.value, b"\r\n"].concat();
+    (fields.len() < headers.fields.len())
+        .then(|| fields.iter().map(line).collect::<Vec<_>>().concat())
 }
 
 #[cfg(test)]

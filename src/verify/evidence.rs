@@ -15,10 +15,11 @@ use mail_auth::hickory_resolver::proto::rr::{Name, RData, RecordType};
 use mail_auth::spf::SpfRecord;
 use mail_auth::{DnsCache, DnsError, Mx, Negative, RecordSet, ResolverCache};
 
-use super::answer::{Answer, EvidenceAnswers, MAX_RECORD};
+use super::answer::{Answer, EvidenceAnswers};
 use super::examine::at_once;
 use super::resolver::{MAX_NAME, Resolver};
 use super::spf::is_spf;
+use super::tags::MAX_RECORD;
 use crate::domain::evidence::dns;
 
 /// Most queries of one DMARC evaluation. It needs at most 105: walks of eight steps for From, SPF

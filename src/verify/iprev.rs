@@ -110,7 +110,7 @@ pub(super) async fn reverse<A: Future<Output = Answer>>(
     // A label may contain any bytes, even line ends.
     let confirmed: Option<String> = confirmed.map(|host| printable(&host.name).collect());
     let is_temporary = ptr.is_temporary() || hosts.iter().any(Answer::is_temporary);
-    let (result, detail) = match (&ptr.outcome, &confirmed) {
+    let (result, detail) = match (ptr.outcome(), &confirmed) {
         (_, Some(name)) => {
             (Reverse::Confirmed, format!("{client} is {name}, and {name} is {client}"))
         }

@@ -12,8 +12,7 @@ use mail_auth::crypto::Algorithm;
 use mail_auth::dkim::DomainKey;
 use mail_auth::dns::{TxtRecord, TxtRecordParser};
 
-use super::answer::MAX_RECORD;
-use super::tags::TagList;
+use super::tags::{MAX_RECORD, TagList};
 use crate::domain::cause::Cause;
 
 /// Services of a key (`s=`) that sign mail, and those that sign reports on TLS (RFC 8460 §3).

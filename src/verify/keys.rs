@@ -22,12 +22,7 @@ const AT_ONCE: usize = 16;
 /// All keys that signatures of the message name.
 #[derive(Default)]
 pub(super) struct Keys {
-    found: HashMap<Box<str>, KeyLookup>,
-}
-
-struct KeyLookup {
-    answer: Answer,
-    key: Result<Key, Error>,
+    found: HashMap<Box<str>, Answer>,
 }
 
 impl Keys {
@@ -43,11 +38,8 @@ impl Keys {
         let names: Vec<String> = names.collect();
         let ask = |name| resolver.ask(name, RecordType::TXT, deadline);
         let answers = stream::iter(names).map(ask).buffer_unordered(AT_ONCE);
-        let found = |answer: Answer| {
-            let key = answer.texts().and_then(|records| Key::choose(&records));
-            // mail-auth asks with a final dot.
-            (format!("{}.", answer.name).into(), KeyLookup { answer, key })
-        };
+        // mail-auth asks with a final dot.
+        let found = |answer: Answer| (format!("{}.", answer.name).into(), answer);
         Self { found: answers.map(found).collect().await }
     }
 
@@ -55,7 +47,7 @@ impl Keys {
     /// look-up failed for now.
     pub(super) fn find(&self, name: &str) -> Result<&Key, Error> {
         match self.found.get(format!("{name}.").as_str()) {
-            Some(found) => found.key.as_ref().map_err(Clone::clone),
+            Some(answer) => answer.key().map_err(Clone::clone),
             None => Err(Error::Dns(DnsError::InvalidRecordType)),
         }
     }
@@ -76,8 +68,9 @@ impl Keys {
         let found: Vec<_> =
             names.filter_map(|name| self.found.get(format!("{name}.").as_str())).collect();
         let mut answers = EvidenceAnswers::of(found.len());
-        for KeyLookup { answer, key } in found {
-            answers.keep_first(answer, key.as_ref().map_or(0, |key| key.place), key::MAX_RECORDS);
+        for answer in found {
+            let place = answer.key().map_or(0, |key| key.place);
+            answers.keep_first(answer, place, key::MAX_RECORDS);
         }
         answers.into_answers()
     }
@@ -91,7 +84,7 @@ impl ResolverCache<Box<str>, TxtRecord> for Keys {
         Box<str>: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        Some(match self.found.get(name).map(|found| &found.key) {
+        Some(match self.found.get(name).map(Answer::key) {
             Some(Ok(key)) => key.record.clone(),
             Some(Err(error)) => TxtRecord::Error(error.clone()),
             None => TxtRecord::Error(Error::Dns(DnsError::InvalidRecordType)),

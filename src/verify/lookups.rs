@@ -90,8 +90,8 @@ impl Authenticator {
         deadline: Instant,
     ) -> Result<Answer, Unanswered> {
         let answer = self.resolver.query(name, kind, deadline).await;
-        match answer.outcome {
-            Outcome::Temporary(why) => Err(Unanswered(why)),
+        match answer.outcome() {
+            Outcome::Temporary(why) => Err(Unanswered(why.clone())),
             _ => Ok(answer),
         }
     }

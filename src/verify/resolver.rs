@@ -85,8 +85,8 @@ impl Answers {
 
 impl Resolver {
     pub(super) fn new(servers: Servers, rules: &IntakeRules) -> Result<Self, VerifyError> {
-        let timing = (rules.dns.query_timeout(), rules.dns.retries);
-        let inner = over(name_servers(servers)?, timing)?;
+        let servers = name_servers(servers)?;
+        let inner = over(servers, rules.dns.query_timeout(), rules.dns.retries)?;
         let (octets, max_ttl) = (rules.dns.cache_octets(), rules.dns.max_ttl());
         let answers = Arc::new(Answers { kept: Cache::new(octets), max_ttl });
         let results = Arc::new(Results::new(octets / SHARE_OF_RESULTS, max_ttl));
@@ -119,7 +119,7 @@ impl Resolver {
     /// Queries without the cache, so that records published a moment ago count.
     pub(super) async fn query(&self, name: String, kind: RecordType, deadline: Instant) -> Answer {
         let Some(question) = question(&name) else {
-            return Answer { name, kind, ttl: None, outcome: Outcome::Unaskable, is_cut: false };
+            return Answer::new(name, kind, None, Outcome::Unaskable, false);
         };
         let began = Instant::now();
         let mut is_cut = false;
@@ -130,7 +130,7 @@ impl Resolver {
             Outcome::Temporary(_) | Outcome::Unaskable => "failed",
         };
         self.metrics.looked_up(result, began.elapsed());
-        Answer { name, kind, ttl, outcome, is_cut }
+        Answer::new(name, kind, ttl, outcome, is_cut)
     }
 }
 
@@ -174,11 +174,12 @@ fn name_servers(servers: Servers) -> Result<Vec<NameServerConfig>, VerifyError> 
     if found.is_empty() { Err(VerifyError::NoServers) } else { Ok(found) }
 }
 
-/// Makes a resolver over these servers, which waits for each answer and asks again as `timing`
-/// says.
+/// Makes a resolver over these servers, which waits so long for each answer and asks again so many
+/// times.
 fn over(
     name_servers: Vec<NameServerConfig>,
-    (timeout, retries): (Duration, usize),
+    timeout: Duration,
+    retries: usize,
 ) -> Result<MessageAuthenticator, VerifyError> {
     let mut options = ResolverOpts::default();
     options.timeout = timeout;
@@ -209,7 +210,7 @@ impl LoneServer {
             let is_udp = |one: &ConnectionConfig| matches!(one.protocol, ProtocolConfig::Udp);
             server.connections.retain(is_udp);
         }
-        Ok(LoneResolver { inner: over(vec![server], (within, 0))?, within })
+        Ok(LoneResolver { inner: over(vec![server], within, 0)?, within })
     }
 }
 
@@ -322,7 +323,7 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3600);
 
     fn answer(name: &str, ttl: Option<u32>, outcome: Outcome) -> Answer {
-        Answer { name: name.into(), kind: TXT_KIND, ttl, outcome, is_cut: false }
+        Answer::new(name.into(), TXT_KIND, ttl, outcome, false)
     }
 
     fn text(name: &str, ttl: u32) -> Answer {

@@ -4,6 +4,8 @@
 //! mail-auth parses them leniently (of repeated tags the last counts; names in any case). This
 //! parser is strict, so that the judged values are the signed ones and no two readers differ.
 
+/// Longest text of a DKIM, SPF or DMARC record; the largest RSA key takes about 1,500 bytes.
+pub(super) const MAX_RECORD: usize = 8192;
 /// Most tags of a list; no published list has more.
 const MAX_TAGS: usize = 64;
 

@@ -328,6 +328,14 @@ async fn a_mail_exchanger_of_acme_names_has_its_own_certificate() {
     let said = ward.doctor(None, &own).await;
     said.expect(("certificate", second), "ok", &["it is for this host, until 4000"]);
 
+    let said = ward.doctor(None, &own).await;
+    let words = ["policy 1 is announced", "does not serve its file", "start with --mta-sts"];
+    said.expect(("mta-sts", "agents.example"), "warning", &words);
+    let said = ward.doctor(None, &[&own[..], &["--mta-sts", "testing"]].concat()).await;
+    let words = ["does not name mx2.agents.example of the MX record", "report that as a failure"];
+    said.expect(("mta-sts", "agents.example"), "warning", &words);
+    let own = [&own[..], &["--mta-sts", "testing", "--mta-sts-mx", "*.agents.example"]].concat();
+
     // A customer's DNS makes no failure.
     keep("mta-sts.agents.example", (1975, 2020));
     let said = ward.doctor(None, &own).await;

@@ -58,11 +58,17 @@ async fn messages_attempts_start_and_end_have_a_line_each() {
             assert!(!line[name].is_null(), "{name} is not in {line}");
         }
     }
+    // The session logs neither again: a message has one line.
+    let of_client = log.lines().filter(|line| line.contains("client.address"));
+    assert_eq!(of_client.count(), 2, "{log}");
     let attempts = lines(&log, "webhook attempt ended");
     assert_eq!((&attempts[0]["level"], &attempts[0]["http.status"]), (&json!("WARN"), &json!(500)));
     let serves = lines(&log, "gatepost serves");
     assert_eq!(serves[0]["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(serves[0]["store"], data.to_str().unwrap());
+    for (name, start) in [("database", "SQLite 3."), ("certificates", "smtp until ")] {
+        assert!(serves[0][name].as_str().unwrap().starts_with(start), "{}", serves[0]);
+    }
     assert_eq!(lines(&log, "gatepost has stopped").len(), 1);
     for canary in ["canary", &site.key, &site.secret] {
         assert!(!log.contains(canary), "{canary} is in the log");

@@ -46,8 +46,8 @@ pub async fn check(
     let (facts, after) = (store.database_facts().await, clock.now());
     match (facts, store.living_gateways().await) {
         (Err(error), _) | (_, Err(error)) => vec![failed(&error)],
-        (Ok(DatabaseFacts::Embedded { version }), _) => {
-            let detail = format!("SQLite {version}: a transaction was committed");
+        (Ok(facts @ DatabaseFacts::Embedded { .. }), _) => {
+            let detail = format!("{facts}: a transaction was committed");
             let clock = Check::of(CheckSubject::Clock, "");
             let now = format!(
                 "it says {now}; there is no other to compare it with",

@@ -8,10 +8,10 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::certificates::{Lasting, lasting};
-use super::{Check, CheckSubject, CheckTopic, tls_reports};
+use super::{Check, CheckSubject, mta_sts, tls_reports};
 use crate::domain::clock::Timestamp;
 use crate::domain::domain_name::DomainName;
-use crate::domain::mta_sts::host_of;
+use crate::domain::mta_sts::MtaSts;
 use crate::domain::tls_report::ReportAddress;
 use crate::egress::certificate::Certificate;
 use crate::egress::guard::is_public;
@@ -37,6 +37,8 @@ pub struct ServerFacts {
     pub expiry_warning: Duration,
     /// Where reports of senders on TLS are taken in, if they are.
     pub tls_reports: Option<ReportAddress>,
+    /// The policy of MTA-STS that it serves for all domains, if it serves one.
+    pub mta_sts: Option<MtaSts>,
     /// The end of all look-ups: each may wait for the one before.
     pub deadline: Instant,
     /// Others do not read addresses of the operator's networks: their names lead anywhere.
@@ -71,9 +73,9 @@ async fn of_mail(dns: &Authenticator, domain: &DomainName, facts: &ServerFacts) 
         }
         _ => false,
     };
-    let (mta_sts, has_policy) = mta_sts(domain, policy, facts);
     let first = mx(domain, &found, implicit, facts);
     let hosts = found.map(hosts_of).unwrap_or_default();
+    let (mta_sts, has_policy) = mta_sts::check(domain, &hosts, policy, facts);
     let own = |host: &String| host == facts.hostname.as_str();
     // Where none has our name, all may be other names of this server.
     let any_is_own = hosts.iter().any(own);
@@ -261,68 +263,4 @@ fn tlsa(host: &str, found: Result<Vec<String>, Unanswered>, facts: &ServerFacts)
             )
             .paste(line),
     }
-}
-
-/// Returns the check, and whether senders may verify certificates by a policy.
-fn mta_sts(
-    domain: &DomainName,
-    found: Result<Vec<Vec<u8>>, Unanswered>,
-    facts: &ServerFacts,
-) -> (Check, bool) {
-    let topic = Check::of(CheckSubject::MtaSts, domain.as_str());
-    let records = match found {
-        Err(error) => {
-            let detail = format!("_mta-sts.{domain} cannot be looked up: {error}");
-            return (topic.warning(detail, RESOLVERS), false);
-        }
-        Ok(records) => records,
-    };
-    let mut policies = records.iter().map(|text| String::from_utf8_lossy(text));
-    let mut policies = policies.by_ref().filter(|text| text.starts_with("v=STSv1"));
-    match (policies.next(), policies.next()) {
-        (None, _) => (topic.skipped("no policy: senders encrypt without verifying"), false),
-        (Some(_), Some(_)) => {
-            let detail = format!("_mta-sts.{domain} has several records: senders use none");
-            (topic.warning(detail, "publish one record v=STSv1; id=…"), false)
-        }
-        (Some(policy), None) => match policy_id(&policy) {
-            Some(id) => (announced(topic, domain, id, facts), true),
-            None => {
-                let detail = format!("the record of _mta-sts.{domain} has no id: senders use none");
-                (topic.warning(detail, "publish v=STSv1; id=… with letters and digits"), false)
-            }
-        },
-    }
-}
-
-/// A policy with this id. Its file is not fetched. If ACME got a certificate for its host alone, that
-/// is looked at; a certificate of mail is not shown to readers of the policy.
-fn announced(topic: CheckTopic, domain: &DomainName, id: &str, facts: &ServerFacts) -> Check {
-    let detail = format!(
-        "policy {id}; its file https://mta-sts.{domain}/.well-known/mta-sts.txt was not fetched"
-    );
-    let own = host_of(domain).and_then(|host| {
-        let own = |one: &Certificate| one.names(&host) && !one.names(&facts.hostname);
-        (facts.certificate)(host.as_str()).filter(own)
-    });
-    match own.map(|own| lasting(&own, facts.now, facts.expiry_warning)) {
-        None => topic.ok(detail),
-        Some(Lasting::Well(until)) => {
-            topic.ok(format!("{detail}; the certificate for it is good {until}"))
-        }
-        Some(Lasting::Badly(why)) => topic.warning(
-            format!("{detail}; {why}"),
-            format!("let mta-sts.{domain} lead to this server, which renews the certificate then"),
-        ),
-    }
-}
-
-/// The id of a policy: 1 to 32 letters and digits (RFC 8461 §3.1).
-fn policy_id(record: &str) -> Option<&str> {
-    let fields = record.split(';').filter_map(|field| field.split_once('='));
-    let id =
-        fields.map(|(name, value)| (name.trim(), value.trim())).find(|(name, _)| *name == "id");
-    let (_, id) = id?;
-    let is_plain = (1..=32).contains(&id.len()) && id.bytes().all(|c| c.is_ascii_alphanumeric());
-    is_plain.then_some(id)
 }

@@ -15,6 +15,7 @@ use crate::app::tls_reports::{LOOK_BACK, TlsReportRecord};
 use crate::domain::clock::Clock;
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::AccountId;
+use crate::domain::mta_sts::MtaSts;
 use crate::domain::tls_report::ReportAddress;
 use crate::store::{Store, StoreError};
 use crate::verify::Authenticator;
@@ -46,6 +47,8 @@ pub struct ThisServer {
     pub expiry_warning: Duration,
     /// Where reports of senders on TLS are taken in, if they are.
     pub tls_reports: Option<ReportAddress>,
+    /// The policy of MTA-STS that it serves for all domains, if it serves one.
+    pub mta_sts: Option<MtaSts>,
 }
 
 impl fmt::Debug for DomainChecks {
@@ -83,6 +86,7 @@ impl DomainChecks {
             now: self.clock.now(),
             expiry_warning: self.server.expiry_warning,
             tls_reports: self.server.tls_reports.clone(),
+            mta_sts: self.server.mta_sts.clone(),
             deadline: Instant::now() + self.within,
             is_for_operator: false,
         };

@@ -12,6 +12,7 @@ pub mod database;
 pub mod domain;
 pub mod domain_checks;
 pub mod egress;
+mod mta_sts;
 pub mod originals;
 pub mod resolvers;
 pub mod tls_reports;

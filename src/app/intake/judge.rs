@@ -66,6 +66,14 @@ pub struct Case<'c> {
     pub now: Timestamp,
 }
 
+/// A decision on one case.
+pub(super) struct Decision {
+    /// None means accepted.
+    pub reason: Option<Reason>,
+    pub explanation: String,
+    pub evidence: Evidence,
+}
+
 /// Makes the record of the verdict on `case`. The caller sets its lineage, Agent and message.
 pub fn record(
     case: &Case<'_>,
@@ -77,16 +85,16 @@ pub fn record(
     let reason = judge(examination, standing, case.visit);
     let explanation = explain(reason, examination);
     let evidence = evidence(case, examination, standing, reason, began);
-    record_of(case, examination, (reason, explanation, evidence), mint)
+    record_of(case, examination, Decision { reason, explanation, evidence }, mint)
 }
 
-/// Makes the record of a decision: its reason, explanation and evidence.
 pub(super) fn record_of(
     case: &Case<'_>,
     examination: &Examination,
-    (reason, explanation, evidence): (Option<Reason>, String, Evidence),
+    decision: Decision,
     mint: &Mint,
 ) -> IntakeRecord {
+    let Decision { reason, explanation, evidence } = decision;
     let client = &case.envelope.client;
     IntakeRecord {
         id: IntakeId(mint.uuid()),

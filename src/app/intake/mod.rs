@@ -357,6 +357,7 @@ const fn unavailable() -> IntakeReply {
 
 /// Logs the answer to a message: one line for each.
 fn log(envelope: &Envelope, bytes: u64, reply: &IntakeReply, took: Duration) {
+    let tls = envelope.client.tls.as_ref();
     info!(
         outcome = Verdict::of(reply.reason).as_str(),
         reason = reply.reason.map(Reason::as_str),
@@ -364,6 +365,8 @@ fn log(envelope: &Envelope, bytes: u64, reply: &IntakeReply, took: Duration) {
         agent.id = envelope.recipients.first().and_then(|to| to.agent).map(AccountId::get),
         recipients = envelope.recipients.len(),
         client.address = %envelope.client.address,
+        tls.version = tls.map(|tls| tls.version.as_str()),
+        tls.cipher = tls.map(|tls| tls.cipher.as_str()),
         bytes,
         took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         again = reply.again,

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::judge::{Case, record_of};
+use super::judge::{Case, Decision, record_of};
 use super::step::step;
 use super::{Examination, Examined, Gateway, Resolved, unavailable};
 use crate::app::tls_reports::{HandedReport, MEDIA_TYPES, TlsReportError, TlsReports};
@@ -24,8 +24,18 @@ use crate::traces::Transaction;
 /// A media type that some senders give instead of those of the standard.
 const SHORT_TYPE: &str = "application/tlsrpt";
 
-/// The fate of a report, or the reason of its refusal; and in words, as an end of a sentence.
-type Settled = (&'static str, String);
+struct Settled {
+    /// The fate of a report, or the reason of its refusal.
+    result: &'static str,
+    /// The result in words, as an end of a sentence.
+    detail: String,
+}
+
+impl Settled {
+    fn new(result: &'static str, detail: impl Into<String>) -> Self {
+        Self { result, detail: detail.into() }
+    }
+}
 
 /// Makes the record of a mail to the address for reports, of which `settled` is the last step. The
 /// caller sets its lineage.
@@ -43,7 +53,7 @@ pub fn record(
     };
     let mut evidence = Evidence::of_message(&examination.steps);
     evidence.push(settled);
-    record_of(case, examination, (reason, explanation, evidence), mint)
+    record_of(case, examination, Decision { reason, explanation, evidence }, mint)
 }
 
 /// Returns why the mail is refused, if it is, and the finding.
@@ -91,7 +101,7 @@ impl Gateway {
     ) -> Result<IntakeReply, StoreError> {
         let Examined { envelope, examination, .. } = mail;
         let reading = Instant::now();
-        let Some((result, detail)) = self.settle_report(mail).await? else {
+        let Some(Settled { result, detail }) = self.settle_report(mail).await? else {
             // This server's fault, not a verdict on the mail: no record (contract §2.3).
             return Ok(IntakeReply { reason: Some(Reason::TooBusy), ..unavailable() });
         };
@@ -133,23 +143,23 @@ impl Gateway {
             Proof::Authenticated => {}
             Proof::Undecidable(Reason::TooBusy) => return Ok(None),
             Proof::Unproven(_) | Proof::Undecidable(_) => {
-                return Ok(Some(("skipped", "the sender is not proven".to_owned())));
+                return Ok(Some(Settled::new("skipped", "the sender is not proven")));
             }
         }
         let (Some(sender), Some(reports), Some(octets)) =
             (&examination.sender, &self.reports, report_in(mail).await)
         else {
             let detail = format!("the mail has no part of type {}", MEDIA_TYPES.join(" or "));
-            return Ok(Some((Reason::Malformed.as_str(), detail)));
+            return Ok(Some(Settled::new(Reason::Malformed.as_str(), detail)));
         };
         let signed_by = Some(sender.domain().clone());
-        let kept = |fate: TlsReportFate, words: &str| Some((fate.as_str(), words.to_owned()));
+        let kept = |fate: TlsReportFate, words: &str| Some(Settled::new(fate.as_str(), words));
         Ok(match reports.take(HandedReport { octets, signed_by }).await {
             Ok(true) => kept(TlsReportFate::Kept, "its report is kept"),
             Ok(false) => kept(TlsReportFate::Repeated, "its report was kept before"),
             Err(TlsReportError::Busy) => None,
             Err(TlsReportError::Store(error)) => return Err(error),
-            Err(error) => Some((reason_of(&error).as_str(), error.to_string())),
+            Err(error) => Some(Settled::new(reason_of(&error).as_str(), error.to_string())),
         })
     }
 }

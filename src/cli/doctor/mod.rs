@@ -274,6 +274,7 @@ impl<'f> Opened<'f> {
             now: mint.clock().now(),
             expiry_warning: rules.smtp.tls.expiry_warning(),
             tls_reports: settings.tls_reports.clone(),
+            mta_sts: settings.mta_sts.clone(),
             deadline: Instant::now() + OF_ONE_SUBJECT,
             is_for_operator: true,
         };
@@ -344,6 +345,7 @@ mod tests {
             now: run::system_mint().clock().now(),
             expiry_warning: Duration::ZERO,
             tls_reports: None,
+            mta_sts: None,
             deadline: Instant::now() + within,
             is_for_operator: true,
         };

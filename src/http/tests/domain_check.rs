@@ -79,7 +79,8 @@ async fn a_domain_that_leads_here_is_right_in_each_row() {
     checked.expect(("address", "gw.example"), "ok", &["it is 8.8.4.4"]).await;
     checked.expect(("ptr", "8.8.4.4"), "ok", &["8.8.4.4 is gw.example"]).await;
     checked.expect(("certificate", "gw.example"), "ok", &["it is for this host, until"]).await;
-    checked.expect(("mta-sts", DOMAIN), "skipped", &["no policy"]).await;
+    let words = ["no policy is announced", "_mta-sts.new.example. TXT \"v=STSv1; id=1\""];
+    checked.expect(("mta-sts", DOMAIN), "skipped", &words).await;
     checked.expect(("port", "gw.example"), "warning", &["2525", "forward port 25"]).await;
 
     let (_, tlsa) = checked.row("tlsa", "gw.example").await;
@@ -90,6 +91,9 @@ async fn a_domain_that_leads_here_is_right_in_each_row() {
     checked.expect(("tlsa", "gw.example"), "ok", &words).await;
     checked.publish("_mta-sts.new.example", "TXT", &["v=STSv1; id=20261127;"]);
     checked.expect(("mta-sts", DOMAIN), "ok", &["policy 20261127", "was not fetched"]).await;
+    checked.publish(DOMAIN, "MX", &["10 gw.example", "20 gw2.example"]);
+    let words = ["does not name gw2.example of the MX record", "do not deliver", "--mta-sts-mx"];
+    checked.expect(("mta-sts", DOMAIN), "failure", &words).await;
 }
 
 #[tokio::test]

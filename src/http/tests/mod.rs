@@ -95,6 +95,7 @@ use crate::domain::domain_name::DomainName;
 use crate::domain::id::{AccountId, AttemptId, DestinationId, Mint};
 use crate::domain::key::KeyOwner;
 use crate::domain::member::{Member, Role};
+use crate::domain::mta_sts::{MtaSts, MtaStsMode, MxPattern};
 use crate::domain::ports::MailLoad;
 use crate::domain::tls_report::ReportAddress;
 use crate::egress::client::{Client, Limits, Lookup};
@@ -440,12 +441,15 @@ fn domain_checks(store: &Store, dns: &Arc<Authenticator>, mint: &Mint) -> Domain
     };
     let (own, further) = (certificate("gw.example"), certificate("gw2.example"));
     let shown = move |host: &str| Some(if host == "gw2.example" { &further } else { &own }.clone());
+    let mx = vec![MxPattern::from(hostname.clone())];
+    let policy = MtaSts { mode: MtaStsMode::Enforce, mx, max_age: 86_400 };
     let server = ThisServer {
         hostname,
         port: 2525,
         certificate: Arc::new(shown),
         expiry_warning: Duration::from_secs(1),
         tls_reports: Some(ReportAddress::default()),
+        mta_sts: Some(policy),
     };
     let (dns, clock) = (Arc::clone(dns), mint.clock().clone());
     DomainChecks::new(store.clone(), dns, clock, server, DOMAIN_CHECK)

@@ -229,8 +229,9 @@ impl<I: Intake> Session<I> {
         if too_many { Reply::notice(Notice::TooManyUnknown) } else { reply }
     }
 
-    /// Returns the reply to a message whose end mailin has seen.
-    fn finish(&mut self, transaction: Transaction) -> Reply {
+    /// Returns the reply to a message whose end mailin has seen, and whether it is the intake's
+    /// decision, which the intake logs.
+    fn finish(&mut self, transaction: Transaction) -> (Reply, bool) {
         let Transaction { reverse_path, recipients, message, under_way: _until_answered, .. } =
             transaction;
         let (client, intake) = (self.client.clone(), Arc::clone(&self.shared.intake));
@@ -245,25 +246,14 @@ impl<I: Intake> Session<I> {
         let (ending, _share_until_answered) = message.end();
         let (reason, detail, head, size, notice) = match ending {
             Ending::Whole(raw) => {
-                let (octets, recipients) = (raw.len(), envelope.recipients.len());
                 let asked = async move { intake.message(envelope, raw).await };
-                let answer = self.shared.ask(asked).unwrap_or_else(no_answer);
-                if answer.reason.is_none() {
-                    tracing::info!(
-                        smtp.session = self.id,
-                        client.address = %self.client.address,
-                        record = answer.record.map(tracing::field::display),
-                        message.size = octets,
-                        message.recipients = recipients,
-                        "message accepted"
-                    );
-                }
-                return Reply::answer(&IntakeReply {
-                    detail: short(answer.detail.as_deref()),
-                    ..answer
-                });
+                let answer = self.shared.ask(asked);
+                let is_decided = answer.is_some();
+                let answer = answer.unwrap_or_else(no_answer);
+                let detail = short(answer.detail.as_deref());
+                return (Reply::answer(&IntakeReply { detail, ..answer }), is_decided);
             }
-            Ending::NoMemory => return Reply::reason(Reason::NoSpace, None, None),
+            Ending::NoMemory => return (Reply::reason(Reason::NoSpace, None, None), false),
             Ending::Faulty { fault, head, size } => {
                 let notice = wire_fault(fault);
                 (Reason::Malformed, notice.words().to_owned(), head, size, Some(notice))
@@ -275,28 +265,37 @@ impl<I: Intake> Session<I> {
             }
         };
         let asked = async move { intake.refused(envelope, reason, detail, head, size).await };
-        let answer = self.shared.ask(asked).unwrap_or_else(no_answer);
+        let answer = self.shared.ask(asked);
+        let is_decided = answer.is_some();
+        let answer = answer.unwrap_or_else(no_answer);
         let deferred = answer.reason.filter(|reason| reason.is_temporary());
-        match (deferred, notice) {
+        let reply = match (deferred, notice) {
             (Some(ours), Some(_)) => Reply::reason(ours, None, None).and_close(),
             (Some(ours), None) => Reply::reason(ours, None, None),
             // The end may be a forged one: nothing after it is read.
             (None, Some(notice)) => Reply::recorded(notice, answer.record).and_close(),
             (None, None) => Reply::reason(reason, None, answer.record),
-        }
+        };
+        (reply, is_decided)
     }
 
     fn say(&self, reply: &Reply) -> Response {
         if reply.code() >= 400 {
-            self.shared.intake.turned_down(reply.label());
             tracing::info!(
                 smtp.session = self.id,
                 client.address = %self.client.address,
                 reason = reply.label(),
                 record = reply.record().map(tracing::field::display),
                 smtp.code = reply.code(),
-                "message refused"
+                "command refused"
             );
+        }
+        self.counted(reply)
+    }
+
+    fn counted(&self, reply: &Reply) -> Response {
+        if reply.code() >= 400 {
+            self.shared.intake.turned_down(reply.label());
         }
         response(reply)
     }
@@ -343,11 +342,11 @@ impl<I: Intake> Handler for Session<I> {
     }
 
     fn data_end(&mut self) -> Response {
-        let reply = match self.transaction.take() {
+        let (reply, is_decided) = match self.transaction.take() {
             Some(transaction) => self.finish(transaction),
-            None => Reply::answer(&no_answer()),
+            None => (Reply::answer(&no_answer()), false),
         };
-        let mut response = self.say(&reply);
+        let mut response = if is_decided { self.counted(&reply) } else { self.say(&reply) };
         // As an error, mailin would stay inside the message: every later command would be a line of
         // it, without a reply.
         response.is_error = false;

@@ -1,4 +1,6 @@
-//! Facts of the database server, for `gatepost doctor`: nothing of a customer.
+//! Facts of the database server, for `gatepost doctor` and the log: nothing of a customer.
+
+use std::fmt;
 
 use crate::domain::clock::Timestamp;
 use crate::store::base::Base;
@@ -38,6 +40,15 @@ pub struct PostgresFacts {
     pub reserved_connections: i64,
     /// The wall clock of the server.
     pub clock: Timestamp,
+}
+
+impl fmt::Display for DatabaseFacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Embedded { version } => write!(f, "SQLite {version}"),
+            Self::Postgres(PostgresFacts { version, .. }) => write!(f, "PostgreSQL {version}"),
+        }
+    }
 }
 
 const SERVER: &str = "SELECT current_setting('server_version') AS version,

@@ -8,9 +8,30 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::sql;
 
-/// Most waiting deliveries that are counted, and most of the first ones that are looked at.
+/// Most waiting deliveries that are counted, and most destinations that are looked at.
 const COUNTED: i64 = 10_000;
-const FIRST: i64 = 2_000;
+
+/// Steps from destination to destination as claims do, so that those that rest cost one step each,
+/// however much waits for them.
+const BACKLOG: &str = "
+    WITH RECURSIVE waiting (destination, place) AS (
+        SELECT (SELECT destination_id FROM deliveries WHERE state = 'pending' AND room IS NULL
+                ORDER BY destination_id LIMIT 1), 1
+        UNION ALL
+        SELECT (SELECT destination_id FROM deliveries
+                WHERE state = 'pending' AND room IS NULL AND destination_id > destination
+                ORDER BY destination_id LIMIT 1), place + 1
+        FROM waiting WHERE destination IS NOT NULL AND place < $1),
+    first (due) AS (
+        SELECT (SELECT next_attempt_at FROM deliveries
+                WHERE state = 'pending' AND room IS NULL AND destination_id = destination
+                ORDER BY next_attempt_at, id LIMIT 1)
+        FROM waiting JOIN destinations ON destinations.id = destination
+        WHERE rests_until = 0 AND ordered = 0 AND draining = 0 AND disabled_at IS NULL)
+    SELECT (SELECT MIN(due) FROM first) AS due,
+           (SELECT COUNT(*) FROM (
+               SELECT id FROM deliveries WHERE state = 'pending'
+               ORDER BY next_attempt_at, id LIMIT $1) AS counted) AS waiting";
 
 /// Deliveries that wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,8 +39,8 @@ pub struct Backlog {
     /// Up to 10,000.
     pub waiting: i64,
     /// When the first of them is due that a gateway may take, in steady time, perhaps in the past.
-    /// None if there is none, as far as the first 2,000 tell. Those for a destination that rests or
-    /// is disabled wait for it, and those of an ordered one for each other.
+    /// None if there is none, as far as the first 10,000 destinations tell. Those for a destination
+    /// that rests or is disabled wait for it, and those of an ordered one for each other.
     pub due: Option<Timestamp>,
 }
 
@@ -33,20 +54,7 @@ pub struct GatewayVersion {
 impl Base {
     /// Returns the deliveries of all accounts that wait for an attempt of any gateway.
     pub async fn backlog(&self) -> Result<Backlog, StoreError> {
-        let row = sql("SELECT
-                 (SELECT COUNT(*) FROM (
-                     SELECT id FROM deliveries WHERE state = 'pending'
-                     ORDER BY next_attempt_at, id LIMIT $1) AS counted) AS waiting,
-                 (SELECT MIN(first.next_attempt_at) FROM (
-                     SELECT next_attempt_at, destination_id FROM deliveries
-                     WHERE state = 'pending' ORDER BY next_attempt_at, id LIMIT $2) AS first
-                  JOIN destinations ON destinations.id = first.destination_id
-                  WHERE rests_until = 0 AND ordered = 0 AND draining = 0 AND disabled_at IS NULL)
-                 AS due")
-        .bind(COUNTED)
-        .bind(FIRST)
-        .fetch_one(self.reader())
-        .await?;
+        let row = sql(BACKLOG).bind(COUNTED).fetch_one(self.reader()).await?;
         let columns = Columns { table: "deliveries", row: &row };
         Ok(Backlog { waiting: columns.integer("waiting")?, due: columns.optional_time("due")? })
     }

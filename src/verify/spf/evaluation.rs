@@ -10,9 +10,10 @@ use tokio::time::Instant;
 
 use super::record::{Mechanism, Prefixes, Record, is_spf};
 use super::template::{Template, Values};
-use crate::verify::answer::{Answer, MAX_RECORD, Outcome};
+use crate::verify::answer::{Answer, Outcome};
 use crate::verify::iprev;
 use crate::verify::resolver::{MAX_NAME, Resolver};
+use crate::verify::tags::MAX_RECORD;
 
 /// Most terms that query the DNS (§4.6.4), and most hosts of one `mx`.
 const MAX_LOOKUPS: u32 = 10;
@@ -81,7 +82,7 @@ impl Evaluation<'_> {
     /// evaluated.
     async fn record(&mut self, domain: &str) -> Result<Record, Verdict> {
         let answer = self.ask(domain, RecordType::TXT).await;
-        if let Outcome::Temporary(why) = &answer.outcome {
+        if let Outcome::Temporary(why) = answer.outcome() {
             return Err(unknown(domain, why));
         }
         let mut records = answer.texts().unwrap_or_default();
@@ -258,7 +259,7 @@ impl Evaluation<'_> {
     /// Queries, and fails with `temperror` if the look-up fails for now.
     async fn certain(&mut self, name: &str, kind: RecordType) -> Result<Arc<Answer>, Verdict> {
         let answer = self.ask(name, kind).await;
-        match &answer.outcome {
+        match answer.outcome() {
             Outcome::Temporary(why) => Err(unknown(name, why)),
             _ => Ok(answer),
         }

@@ -8,6 +8,7 @@ use super::scene::{Kind, Scene, at};
 on_both! { #[tokio::test]
     deliveries_that_wait_are_counted_with_the_time_of_the_first,
     those_that_nobody_may_take_now_are_not_late,
+    thousands_that_rest_hide_none_that_is_late,
     gateways_count_while_they_live,
 }
 
@@ -41,6 +42,34 @@ async fn those_that_nobody_may_take_now_are_not_late(kind: Kind) {
     scene.execute("UPDATE destinations SET rests_until = 9000 WHERE ordered = 0").await;
     let backlog = scene.store.backlog().await.unwrap();
     assert_eq!((backlog.waiting, backlog.due), (3, None));
+}
+
+async fn thousands_that_rest_hide_none_that_is_late(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    scene.listen(&scene.agent, Category::Incoming, "https://rests.example/").await;
+    scene.deliver(&scene.agent, 1_000).await;
+    scene.execute("UPDATE destinations SET rests_until = 9000").await;
+    let id = match kind {
+        Kind::Sqlite => "randomblob(16)",
+        Kind::Postgres => "gen_random_uuid()",
+    };
+    let more = format!(
+        "INSERT INTO deliveries (id, event_id, event_number, destination_id, state,
+                                 next_attempt_at, created_at, organization_id)
+         WITH RECURSIVE copies (number) AS (
+             SELECT 1 UNION ALL SELECT number + 1 FROM copies WHERE number < 12000)
+         SELECT {id}, event_id, event_number, destination_id, state, next_attempt_at - 1000,
+                created_at, organization_id
+         FROM deliveries CROSS JOIN copies"
+    );
+    let first = scene.store.next_due(at(i64::MAX / 2)).await.unwrap();
+    scene.execute(more.leak()).await;
+    assert_eq!(scene.store.backlog().await.unwrap().due, None);
+    scene.listen(&scene.agent, Category::Incoming, "https://awake.example/").await;
+    scene.deliver(&scene.agent, 2_000).await;
+    let backlog = scene.store.backlog().await.unwrap();
+    assert_eq!(backlog.waiting, 10_000);
+    assert!(backlog.due >= first && first.is_some(), "{backlog:?}");
 }
 
 async fn gateways_count_while_they_live(kind: Kind) {
