@@ -72,8 +72,6 @@ struct Contact {
     name: String,
     /// The mailbox, telephone number or name.
     address: String,
-    /// The beginning of the latest message.
-    preview: String,
 }
 
 pub(super) async fn list(call: Call, request: List) -> Result<Answer<Conversations>, Problem> {
@@ -98,10 +96,7 @@ pub(super) async fn list(call: Call, request: List) -> Result<Answer<Conversatio
             room.last_message_uuid,
             room.last_message_date
         );
-        let words = format!(
-            "name: {}\naddress: {}\nlatest: {}",
-            room.name, room.address, room.last_message
-        );
+        let words = format!("name: {}\naddress: {}", room.name, room.address);
         text.push_str(&call.fence.around("the contact, as it names itself", &words));
         conversations.push(of(room));
     }
@@ -121,7 +116,7 @@ fn of(room: Room) -> Conversation {
         unread: room.unread,
         last_message_at: room.last_message_date,
         last_message: room.last_message_uuid,
-        untrusted: Contact { name: room.name, address: room.address, preview: room.last_message },
+        untrusted: Contact { name: room.name, address: room.address },
     }
 }
 

@@ -20,6 +20,7 @@ use serde::de::IgnoredAny;
 use tokio::time::Instant;
 
 use super::call::Held;
+use super::cancelling::{ClientName, Running, SESSION, Sent};
 use super::server::Server;
 use crate::app::access::need::Effect;
 use crate::app::access::{Credential, Denied, token};
@@ -39,6 +40,7 @@ pub(super) struct Door {
     pub(super) http: Arc<Http>,
     /// Whether tools may change anything.
     pub(super) changes: bool,
+    pub(super) running: Running,
 }
 
 type Answering = StreamableHttpService<Server, NeverSessionManager>;
@@ -55,6 +57,8 @@ pub(super) struct Visitor {
     pub(super) api: InProcess,
     pub(super) trace: Trace,
     pub(super) held: Held,
+    /// None if it names no session.
+    pub(super) client: Option<ClientName>,
     /// When the connection is dropped at the latest.
     pub(super) end: Option<Instant>,
     key: String,
@@ -71,7 +75,7 @@ pub fn router(http: Arc<Http>, changes: bool) -> Router<Arc<Http>> {
         .with_sse_retry(None)
         .with_max_request_body_bytes(http.rules.limits.max_body_bytes)
         .disable_allowed_hosts();
-    let door = Arc::new(Door { http, changes });
+    let door = Arc::new(Door { http, changes, running: Running::default() });
     let server = Server(Arc::clone(&door));
     let sessions = Arc::new(NeverSessionManager::default());
     let answering = StreamableHttpService::new(move || Ok(server.clone()), sessions, config);
@@ -122,10 +126,20 @@ async fn enter(
     api.authenticate_again().await.map_err(refused)?;
     // The SDK has no use for the key.
     parts.headers.remove(AUTHORIZATION);
+    let (client, sent) = (ClientName::read(token::hash(&key), &parts.headers), Sent::read(&body));
+    let session = sent.begins().then(|| http.mint.uuid().to_string());
+    if let (Some(client), Some(request)) = (client.clone(), sent.cancelled()) {
+        door.running.cancel(client, request);
+    }
     let held = Held::default();
     let end = parts.extensions.get::<ConnectionEnd>().map(|end| end.0);
-    parts.extensions.insert(Visitor { api, trace, held: held.clone(), end, key, from });
-    let answer = answering.handle(Request::from_parts(parts, body)).await.map(Body::new);
+    let visitor = Visitor { api, trace, held: held.clone(), client, end, key, from };
+    parts.extensions.insert(visitor);
+    let request = Request::from_parts(parts, Body::from(body));
+    let mut answer = answering.handle(request).await.map(Body::new);
+    if let Some(session) = session.and_then(|name| HeaderValue::try_from(name).ok()) {
+        answer.headers_mut().insert(SESSION, session);
+    }
     // An answer that hands over a file is no stream: nothing else of its call tells of progress.
     match held.take() {
         Some(place) => place.hold(answer).await,
@@ -181,12 +195,12 @@ fn unknown(is_sent: bool) -> Problem {
 
 /// Reads a body within the time and the size of those of the API. The SDK answers what is no JSON by
 /// 415.
-async fn read(http: &Http, headers: &HeaderMap, body: Body) -> Result<Body, Problem> {
+async fn read(http: &Http, headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Problem> {
     let text = body::read_plain(http, headers, body).await?;
     if serde_json::from_slice::<IgnoredAny>(&text).is_err() {
         return Err(Problem::invalid("the body is not JSON: send one message of JSON-RPC"));
     }
-    Ok(Body::from(text))
+    Ok(text)
 }
 
 impl Visitor {

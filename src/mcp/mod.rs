@@ -11,14 +11,15 @@
 //!   the answers of the API, as tools read them; `call` is a call of a tool, and its result.
 //!
 //! No session is kept: each request carries its key, and any gateway behind a balancer answers it. A
-//! request ends with its connection. An answer is JSON, or a stream where its client asked for
-//! progress.
+//! request ends with its connection, or when its client cancels it (`cancelling`). An answer is JSON,
+//! or a stream where its client asked for progress.
 //!
-//! It holds no lock and no state. `run` merges [`router`] into that of the API. Never happens here:
+//! Its one lock, over the requests that run, is held for a moment. `run` merges [`router`] into that of the API. Never happens here:
 //! SQL, a right, a use case called beside the API, or a stranger's text outside a fence.
 
 mod attachments;
 mod call;
+mod cancelling;
 mod conversations;
 mod entrance;
 mod fence;

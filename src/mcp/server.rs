@@ -97,6 +97,22 @@ impl Server {
         problem
     }
 
+    /// Does the work until its request is cancelled.
+    async fn unless_cancelled<T>(
+        &self,
+        context: &RequestContext<RoleServer>,
+        work: impl Future<Output = Result<T, ErrorData>>,
+    ) -> Result<T, ErrorData> {
+        let client = visitor(context)?.client.clone();
+        let under_way = self.0.running.begin(client, context.id.clone());
+        tokio::select! {
+            done = work => return done,
+            () = context.ct.cancelled() => {}
+            () = under_way.cancelled() => {}
+        }
+        Err(ErrorData::internal_error("the request was cancelled", None))
+    }
+
     fn refused(&self, problem: Problem, context: &RequestContext<RoleServer>) -> ErrorData {
         resources::refused(self.logged(problem, context))
     }
@@ -107,19 +123,6 @@ fn visitor(context: &RequestContext<RoleServer>) -> Result<&Visitor, ErrorData> 
     let parts = context.extensions.get::<Parts>();
     let visitor = parts.and_then(|parts| parts.extensions.get::<Visitor>());
     visitor.ok_or_else(|| ErrorData::internal_error("the request has no caller", None))
-}
-
-/// Does the work until its request is cancelled.
-async fn unless_cancelled<T>(
-    context: &RequestContext<RoleServer>,
-    work: impl Future<Output = Result<T, ErrorData>>,
-) -> Result<T, ErrorData> {
-    tokio::select! {
-        done = work => done,
-        () = context.ct.cancelled() => {
-            Err(ErrorData::internal_error("the request was cancelled", None))
-        }
-    }
 }
 
 impl ServerHandler for Server {
@@ -156,7 +159,7 @@ impl ServerHandler for Server {
             return Err(ErrorData::invalid_params(detail, None));
         };
         let running = self.run(row, request, &context);
-        unless_cancelled(&context, running).await.map(CallToolResponse::from)
+        self.unless_cancelled(&context, running).await.map(CallToolResponse::from)
     }
 
     async fn list_resources(
@@ -170,7 +173,7 @@ impl ServerHandler for Server {
             let listed = resources::list(&call, cursor).await;
             listed.map_err(|problem| self.refused(problem, &context))
         };
-        unless_cancelled(&context, listing).await
+        self.unless_cancelled(&context, listing).await
     }
 
     async fn list_resource_templates(
@@ -191,6 +194,6 @@ impl ServerHandler for Server {
             let read = resources::read(&call, &request.uri).await;
             read.map_err(|problem| self.refused(problem, &context))
         };
-        unless_cancelled(&context, reading).await.map(ReadResourceResponse::from)
+        self.unless_cancelled(&context, reading).await.map(ReadResourceResponse::from)
     }
 }

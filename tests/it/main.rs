@@ -59,6 +59,7 @@ mod machines;
 #[cfg(feature = "mailin")]
 mod mailin;
 mod mcp;
+mod mcp_cancel;
 mod mcp_conformance;
 mod mcp_fence;
 mod mcp_outcomes;

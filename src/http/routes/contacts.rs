@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::app::mailbox::contact_record::ContactRecord;
 use crate::domain::id::ContactId;
 use crate::http::routes::intake::handle;
-use crate::http::typed::{Call, Limit, Problem, WithHeaders, page, refused, successes};
+use crate::http::typed::{Call, Limit, Problem, WithHeaders, page, successes};
 use crate::wire::{Named, Number};
 
 /// Lists contacts
@@ -37,8 +37,7 @@ pub async fn list(call: Call, request: List) -> Result<WithHeaders<Listed>, Prob
     let (mailbox, scope) = (&call.http.use_cases.mailbox, &call.target.scope);
     let (one_more, most) = (limit.saturating_add(1), call.http.rules.limits.max_walk);
     let before = request.before.map(|Named(id)| id);
-    let handle = request.address.as_deref().map(handle).transpose();
-    let handle = handle.map_err(|error| refused("address", &error))?;
+    let handle = request.address.as_deref().map(|text| handle("address", text)).transpose()?;
     let found = mailbox.contacts(scope, handle.as_ref(), before, one_more, most).await?;
     let (mut found, until) = found;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);

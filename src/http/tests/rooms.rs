@@ -288,6 +288,8 @@ async fn contacts_are_found_by_their_address() {
         // As everywhere, the spelling of a mailbox has no case.
         assert_eq!(find(caller, "Boss@GOOD.example").await, ["boss@good.example"], "{caller}");
         assert_eq!(find(caller, "sms:%2B15551231234").await, ["+15551231234"], "{caller}");
+        let as_dialled = find(caller, "sms:%2B1%20(555)%20123-1234").await;
+        assert_eq!(as_dialled, ["+15551231234"], "{caller}");
         assert_eq!(find(caller, "nobody@good.example").await.len(), 0);
     }
     assert_eq!(find("agent2", "boss@good.example").await.len(), 0);
@@ -298,4 +300,14 @@ async fn contacts_are_found_by_their_address() {
     assert_ne!(list(&rest, "contacts")[0]["id"], list(&first, "contacts")[0]["id"]);
     assert_eq!(rest["next"], Value::Null);
     house.get("org1", "/contacts?address=x").await.problem(400, "invalid_request", "/address");
+    for path in ["/contacts?address", "/email/intake?sender"] {
+        for (sender, why) in [
+            ("sms:5551231234", "without + and its country code: send it in E.164"),
+            ("call:%2B0", "is not an E.164 telephone number"),
+            ("chat:", "is empty"),
+        ] {
+            let refused = house.get("org1", &format!("{path}={sender}")).await;
+            refused.problem(400, "invalid_request", why);
+        }
+    }
 }

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 
 use super::program::offer;
@@ -81,19 +82,24 @@ impl Mcp {
 
     /// The answer to one POST with these further header fields.
     pub async fn post(&self, body: &str, fields: &[(&str, &str)]) -> http::Answer {
-        let mut request = reqwest::Client::new()
-            .post(&self.url)
-            .timeout(PATIENCE)
-            .header("content-type", "application/json")
-            .header("accept", "application/json, text/event-stream")
-            .body(body.to_owned());
-        if !self.key.is_empty() {
-            request = request.header("authorization", format!("Bearer {}", self.key));
-        }
+        let mut request = self.request(body).timeout(PATIENCE);
         for (name, value) in fields {
             request = request.header(*name, *value);
         }
         http::read("POST", request.send().await.unwrap()).await
+    }
+
+    /// One POST, without a bound of its time.
+    pub fn request(&self, body: &str) -> RequestBuilder {
+        let request = reqwest::Client::new()
+            .post(&self.url)
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream")
+            .body(body.to_owned());
+        match self.key.as_str() {
+            "" => request,
+            key => request.header("authorization", format!("Bearer {key}")),
+        }
     }
 
     /// The message that answers a request, which must be 200.
