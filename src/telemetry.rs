@@ -56,6 +56,10 @@ fn begin(filter: EnvFilter, json: bool) {
         .log_internal_errors(false)
         .with_ansi(AutoStream::choice(&std::io::stderr()) != ColorChoice::Never)
         .with_writer(std::io::stderr);
+    if json {
+        // Panics, too, are lines that a collector can read.
+        std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "a thread has panicked")));
+    }
     // A program that embeds the library may have installed a subscriber.
     let _already = if json { builder.json().try_init() } else { builder.try_init() };
 }

@@ -13,8 +13,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use self::service_manager::Watchdog;
 use self::start_errors::NamedSettings;
 use super::global_args::{GlobalArgs, place};
-use super::{Command, Failure, doctor, say};
-use crate::config::{CertificateFiles, OtlpOptions, ServeOptions};
+use super::{Command, Failure, doctor, say, with_causes};
+use crate::config::{CertificateFiles, LogLevel, LogOptions, OtlpOptions, ServeOptions};
 use crate::domain::acme_challenge::AcmeChallenge;
 use crate::domain::domain_name::DomainName;
 use crate::run::{self, FrontEnd, McpTools, OtlpSettings, Running, Settings, Sockets, TlsSettings};
@@ -28,16 +28,6 @@ use crate::traces::ids::Sampling;
 pub(super) struct Serve {
     #[command(flatten)]
     options: ServeOptions,
-    /// Log JSON lines instead of text, and say so that the server is ready
-    #[arg(long, env = "GATEPOST_LOG_JSON")]
-    log_json: bool,
-    /// The least level of the server's own lines in the log [default: info]
-    #[arg(long, env = "GATEPOST_LOG_LEVEL", value_name = "LEVEL",
-          value_parser = ["error", "warn", "info", "debug", "trace"])]
-    log_level: Option<String>,
-    /// Levels by room, such as warn,gatepost::smtp=debug; goes before the level
-    #[arg(long, env = telemetry::VARIABLE, value_name = "FILTER")]
-    log_filter: Option<String>,
     /// Check everything that a start needs, as `gatepost doctor` does, and start nothing
     #[arg(long)]
     check: bool,
@@ -61,47 +51,59 @@ impl Serve {
         if self.check {
             return doctor::before_start(&global.store, self.options).await;
         }
-        telemetry::init_by(self.log_filter.as_deref(), self.log_level.as_deref(), self.log_json)?;
         let options = global.store.with(self.options)?;
-        let grace = options.grace();
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut hang_up = signal(SignalKind::hangup())?;
-        service_manager::starting().await;
-        let running = tokio::select! {
-            running = start(options, sockets) => running?,
-            _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),
-            _ = terminate.recv() => return Ok(ExitCode::SUCCESS),
-        };
-        say!("{}", ready(&running, self.log_json))?;
-        service_manager::ready(&running).await;
-        let watchdog = Watchdog::over(&running);
-        let broken = loop {
-            tokio::select! {
-                _ = interrupt.recv() => break None,
-                _ = terminate.recv() => break None,
-                broken = running.broken() => break Some(broken),
-                _ = hang_up.recv() => {
-                    service_manager::reloading().await;
-                    running.reload().await;
-                    service_manager::ready(&running).await;
-                    watchdog.told_ready().await;
-                }
+        let LogOptions { json, level, filter } = options.log.clone();
+        let json = json.unwrap_or(false);
+        telemetry::init_by(filter.as_deref(), level.map(LogLevel::as_str), json)?;
+        match serve(options, sockets, json).await {
+            Err(failure) if json => {
+                tracing::error!(error = with_causes(failure.as_ref()), "the server has ended");
+                Ok(ExitCode::FAILURE)
             }
-        };
-        watchdog.keep_status().await;
-        service_manager::stopping(grace).await;
-        let in_time = running.stop(grace).await;
-        drop(watchdog);
-        tracing::info!(in_time, "gatepost has stopped");
-        if let Some(broken) = broken {
-            return Err(broken.into());
+            ended => ended,
         }
-        if !in_time {
-            eprintln!("gatepost: some sessions did not finish within the grace period");
-        }
-        Ok(ExitCode::SUCCESS)
     }
+}
+
+async fn serve(options: ServeOptions, sockets: Sockets, json: bool) -> Result<ExitCode, Failure> {
+    let grace = options.grace();
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
+    service_manager::starting().await;
+    let running = tokio::select! {
+        running = start(options, sockets) => running?,
+        _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),
+        _ = terminate.recv() => return Ok(ExitCode::SUCCESS),
+    };
+    say!("{}", ready(&running, json))?;
+    service_manager::ready(&running).await;
+    let watchdog = Watchdog::over(&running);
+    let broken = loop {
+        tokio::select! {
+            _ = interrupt.recv() => break None,
+            _ = terminate.recv() => break None,
+            broken = running.broken() => break Some(broken),
+            _ = hang_up.recv() => {
+                service_manager::reloading().await;
+                running.reload().await;
+                service_manager::ready(&running).await;
+                watchdog.told_ready().await;
+            }
+        }
+    };
+    watchdog.keep_status().await;
+    service_manager::stopping(grace).await;
+    let in_time = running.stop(grace).await;
+    drop(watchdog);
+    tracing::info!(in_time, "gatepost has stopped");
+    if let Some(broken) = broken {
+        return Err(broken.into());
+    }
+    if !in_time {
+        tracing::warn!("some sessions did not finish within the grace period");
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The line that says that the server is ready.

@@ -6,6 +6,7 @@
 
 mod acme;
 mod host_port;
+mod log;
 mod mta_sts;
 mod otlp;
 mod seconds;
@@ -29,6 +30,7 @@ use self::seconds::{grace_seconds, seconds, start_patience};
 
 pub use acme::AcmeOptions;
 pub use host_port::{HostPort, NotHostPort};
+pub use log::{LogLevel, LogOptions};
 pub use mta_sts::MtaStsOption;
 pub use otlp::{OtlpHeader, OtlpOptions};
 pub use store::{DatabaseUrl, S3Key, S3Options, StoreOptions};
@@ -87,7 +89,7 @@ pub struct ServeOptions {
         require_equals = true, value_name = "BOOL"
     )]
     pub no_mcp: Option<bool>,
-    /// Let the tools of MCP change what their key may change: mark mail as read, allow a sender
+    /// Let the tools of MCP change what their key may change: mark mail as read, record an outcome, allow a sender
     #[arg(
         long, env = "GATEPOST_MCP_CHANGES", num_args = 0..=1, default_missing_value = "true",
         require_equals = true, value_name = "BOOL"
@@ -165,6 +167,9 @@ pub struct ServeOptions {
     #[command(flatten)]
     #[serde(default)]
     pub otlp: OtlpOptions,
+    #[command(flatten)]
+    #[serde(default)]
+    pub log: LogOptions,
 }
 
 /// The front ends of a build with the feature `mailin`; other builds have no choice.
@@ -251,6 +256,7 @@ impl ServeOptions {
             s3: self.s3.or(file.s3),
             acme: self.acme.or(file.acme),
             otlp: self.otlp.or(file.otlp),
+            log: self.log.or(file.log),
         }
     }
 

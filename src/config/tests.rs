@@ -56,7 +56,9 @@ fn the_template_names_every_setting() {
         s3: S3Options { endpoint, region, access_key, secret_key },
         acme,
         otlp,
+        log: LogOptions { json, level, filter },
     } = read;
+    assert!(json == Some(false) && level == Some(LogLevel::Info) && filter.is_some());
     assert!(smtp.is_some() && http.is_some() && hostname.is_some() && dns.is_some());
     assert!(metrics.is_some());
     assert!(trusted_proxy.is_some() && public_url.is_some() && cors_origin.is_some());

@@ -17,8 +17,8 @@ use super::frame::{Frame, Section};
 use super::visit::{Answer, Visit};
 use crate::app::access::need::{Need, TargetType};
 use crate::app::delivery::Waiting;
-use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
+use crate::domain::contact::Handle;
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Outcome;
 use crate::domain::words::Words;
@@ -132,7 +132,7 @@ impl Filters {
             let test = match *name {
                 _ if text.is_empty() => return None,
                 "sender" => {
-                    let known = Address::parse(text).map(|sender| sender.to_string());
+                    let known = Handle::asked(text).map(|sender| sender.to_string());
                     json!({ "op": "eq", "value": known.unwrap_or_else(|_| text.to_owned()) })
                 }
                 // Kept as the client wrote it.

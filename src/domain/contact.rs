@@ -65,6 +65,15 @@ pub enum HandleError {
     NoCountryCode,
 }
 
+/// Why nobody can have the handle that is looked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AskedHandleError {
+    #[error(transparent)]
+    Mailbox(#[from] AddressError),
+    #[error("the sender {0}")]
+    Elsewhere(#[from] HandleError),
+}
+
 /// In digits.
 const LONGEST_SHORT_CODE: usize = 8;
 
@@ -128,6 +137,20 @@ fn e164(number: &str) -> Option<String> {
 }
 
 impl Handle {
+    /// Parses a handle that somebody looks for, in any spelling: a mailbox, also one that an earlier
+    /// version stored, or `sms:` and a number, by the rules for those that platforms hand in.
+    pub fn asked(text: &str) -> Result<Self, AskedHandleError> {
+        let of_source = text.split_once(':').and_then(|(source, address)| {
+            let source = source.parse().ok().filter(|source| *source != Source::Email)?;
+            Some((source, address))
+        });
+        if let Some((source, address)) = of_source {
+            return Ok(Self::elsewhere(Some(source), address)?);
+        }
+        let found = Address::parse(text).or_else(|error| Address::kept(text).map_err(|_| error));
+        Ok(Self::Mailbox(found?))
+    }
+
     /// Returns the handle of a sender of another channel than mail. Without a source, a telephone
     /// number is taken for SMS, whether it is whole or not; a short code and everything else for
     /// chat.

@@ -4,7 +4,8 @@
 //! A session is a random name, which answers `initialize` and which the client repeats
 //! (`Mcp-Session-Id`): two clients of one key number their requests alike. It opens nothing, and
 //! nothing is kept for it. Behind a balancer the notification may come to another gateway: then the
-//! request runs to its end. Versions of the protocol without sessions cancel by closing the connection.
+//! request runs to its end, as it does if the notification overtakes it. Versions of the protocol
+//! without sessions cancel by closing the connection.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,27 +15,25 @@ use axum::http::{HeaderMap, HeaderName};
 use rmcp::model::{NumberOrString, RequestId};
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use crate::domain::key::KeyHash;
+use crate::wire;
 
 /// The header field with the session.
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
-/// Longest name of a session; ours are shorter.
-const LONGEST: usize = 64;
-
 /// One client: the holder of a key, in a session.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct ClientName {
     key: KeyHash,
-    session: Box<str>,
+    session: Uuid,
 }
 
 impl ClientName {
-    /// Returns None for a client that names no session.
+    /// Returns None for a client that names no session of ours.
     pub(super) fn read(key: Option<KeyHash>, headers: &HeaderMap) -> Option<Self> {
-        let session = headers.get(SESSION)?.to_str().ok()?;
-        let session = Some(session).filter(|session| session.len() <= LONGEST)?.into();
+        let session = wire::uuid(headers.get(SESSION)?.to_str().ok()?)?;
         Some(Self { key: key?, session })
     }
 }

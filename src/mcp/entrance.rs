@@ -128,7 +128,7 @@ async fn enter(
     parts.headers.remove(AUTHORIZATION);
     let (client, sent) = (ClientName::read(token::hash(&key), &parts.headers), Sent::read(&body));
     let session = sent.begins().then(|| http.mint.uuid().to_string());
-    if let (Some(client), Some(request)) = (client.clone(), sent.cancelled()) {
+    if let (Some(client), Some(request)) = (client, sent.cancelled()) {
         door.running.cancel(client, request);
     }
     let held = Held::default();

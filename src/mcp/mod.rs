@@ -14,8 +14,9 @@
 //! request ends with its connection, or when its client cancels it (`cancelling`). An answer is JSON,
 //! or a stream where its client asked for progress.
 //!
-//! Its one lock, over the requests that run, is held for a moment. `run` merges [`router`] into that of the API. Never happens here:
-//! SQL, a right, a use case called beside the API, or a stranger's text outside a fence.
+//! Its locks, over the requests that run and over a place for one file, are held for a moment. `run`
+//! merges [`router`] into that of the API. Never happens here: SQL, a right, a use case called beside
+//! the API, or a stranger's text outside a fence.
 
 mod attachments;
 mod call;

@@ -103,14 +103,17 @@ impl Server {
         context: &RequestContext<RoleServer>,
         work: impl Future<Output = Result<T, ErrorData>>,
     ) -> Result<T, ErrorData> {
-        let client = visitor(context)?.client.clone();
+        let client = visitor(context)?.client;
         let under_way = self.0.running.begin(client, context.id.clone());
         tokio::select! {
+            // Work that is done is not said to be cancelled.
+            biased;
             done = work => return done,
             () = context.ct.cancelled() => {}
             () = under_way.cancelled() => {}
         }
-        Err(ErrorData::internal_error("the request was cancelled", None))
+        let detail = "the request was cancelled; a change may have been made: read it back";
+        Err(ErrorData::internal_error(detail, None))
     }
 
     fn refused(&self, problem: Problem, context: &RequestContext<RoleServer>) -> ErrorData {

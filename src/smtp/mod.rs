@@ -19,6 +19,7 @@ mod connection;
 mod descriptors;
 mod door;
 mod listener;
+mod log;
 #[cfg(feature = "mailin")]
 mod mailin;
 mod places;

@@ -17,6 +17,7 @@ use crate::tls::Acceptor;
 
 use super::budget::Share;
 use super::connection::{Connection, ReadOutcome};
+use super::log::{LogTopic, log_refusal};
 use super::protocol::machine::{Machine, Phase, Step};
 use super::protocol::notice::Notice;
 use super::protocol::reply::Reply;
@@ -95,7 +96,7 @@ impl<I: Intake> Session<I> {
         // message, or waits for its answer: tell it to retry.
         if was_cut {
             let reply = Reply::notice(Notice::ShuttingDown);
-            self.note(&reply, false);
+            self.note(&reply, LogTopic::Command);
             reply.write(self.connection.unwritten());
         }
         // If the write failed, the client is gone.
@@ -164,9 +165,9 @@ impl<I: Intake> Session<I> {
                 let asked = Box::pin(intake.refused(envelope, reason, detail, head, size));
                 let answer = await_answer(rules.deadlines.answer(), connection, asked).await;
                 self.share.clear();
-                let is_decided = answer.is_ok();
+                let topic = LogTopic::of_message(answer.is_ok());
                 let reply = self.machine.refused(&answer.unwrap_or_else(no_answer));
-                self.queue(&reply, is_decided).await
+                self.queue(&reply, topic).await
             }
         }
     }
@@ -313,23 +314,22 @@ impl<I: Intake> Session<I> {
         let asked = Box::pin(intake.message(envelope, raw));
         let answer = await_answer(rules.deadlines.answer(), connection, asked).await;
         self.share.clear();
-        let is_decided = answer.is_ok();
+        let topic = LogTopic::of_message(answer.is_ok());
         let reply = self.machine.message(&answer.unwrap_or_else(no_answer));
-        self.queue(&reply, is_decided).await
+        self.queue(&reply, topic).await
     }
 
     async fn queue_reply(&mut self, reply: &Reply) -> Flow {
-        self.queue(reply, false).await
+        self.queue(reply, LogTopic::Command).await
     }
 
     /// Queues the reply, to be written together with its neighbours. Breaks if the reply closes.
-    /// `is_decided` tells that it is the intake's decision on a message, which the intake logs.
-    async fn queue(&mut self, reply: &Reply, is_decided: bool) -> Flow {
+    async fn queue(&mut self, reply: &Reply, topic: LogTopic) -> Flow {
         if self.has_erred_too_often() && !reply.closes() && self.tarpit_delay().await.is_break() {
             return Flow::Break(());
         }
         self.times.command = Instant::now();
-        self.note(reply, is_decided);
+        self.note(reply, topic);
         reply.write(self.connection.unwritten());
         if reply.closes() {
             self.has_quit = reply.code() == Notice::Bye.code();
@@ -342,22 +342,12 @@ impl<I: Intake> Session<I> {
     }
 
     /// Counts and logs a reply that refuses or defers.
-    fn note(&self, reply: &Reply, is_decided: bool) {
+    fn note(&self, reply: &Reply, topic: LogTopic) {
         if reply.code() < 400 {
             return;
         }
         self.intake.turned_down(reply.label());
-        if is_decided {
-            return;
-        }
-        tracing::info!(
-            smtp.session = self.id,
-            client.address = %self.address(),
-            reason = reply.label(),
-            record = reply.record().map(tracing::field::display),
-            smtp.code = reply.code(),
-            "command refused"
-        );
+        log_refusal(topic, self.id, self.address(), reply);
     }
 
     /// Whether this reply is to an error and must be delayed, after too many errors.

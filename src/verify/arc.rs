@@ -9,7 +9,7 @@ use mail_auth::{ArcOutput, ArcResult, AuthenticatedMessage, DnsError, Error};
 use super::alignment::{Adkim, Relation};
 use super::canonical::{self, Body};
 use super::dkim::{host_name, is_selector};
-use super::key::MAIL;
+use super::key::Service;
 use super::keys::Keys;
 use super::tags::TagList;
 use crate::domain::clock::Timestamp;
@@ -66,7 +66,7 @@ impl JudgementFacts<'_> {
         let key = key_name(domain, selector).and_then(|name| self.keys.get(&name));
         key.is_some_and(|key| {
             let (bits, testing) = (rules.min_rsa_bits, rules.count_testing_keys);
-            key.facts.objections(algorithm, false, bits, testing, MAIL).is_empty()
+            key.facts.objections(algorithm, false, bits, testing, Service::Mail).is_empty()
         })
     }
 }

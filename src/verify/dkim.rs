@@ -12,7 +12,7 @@ use mail_auth::dkim::{Canonicalization, Signature};
 
 use super::alignment::{Adkim, Relation};
 use super::canonical;
-use super::key::Objection;
+use super::key::{Objection, Service};
 use super::keys::Keys;
 use super::tags::TagList;
 use crate::domain::cause::Cause;
@@ -185,13 +185,13 @@ impl Claim {
     }
 
     /// Combines the cryptographic result, the key, and the length of the canonical body, which is
-    /// given if the signature has `l=`. `services` are those of keys that count.
+    /// given if the signature has `l=`.
     pub(super) fn judge(
         mut self,
         check: SignatureCheck,
         keys: &Keys,
         body_length: Option<u64>,
-        services: &[&str],
+        service: Service,
         rules: &IntakeRules,
     ) -> JudgedSignature {
         let mut objections = std::mem::take(&mut self.objections);
@@ -208,7 +208,7 @@ impl Claim {
                 self.is_for_subdomain,
                 rules.authentication.min_rsa_bits,
                 rules.authentication.count_testing_keys,
-                services,
+                service,
             ));
         }
         let key_bits = key.and_then(|key| key.facts.bits);

@@ -21,7 +21,7 @@ use super::arc::{ArcChain, JudgementFacts, UnreadChain, verify_again};
 use super::canonical::{self, Body};
 use super::dkim::{Claim, JudgedSignature, SignatureCheck};
 use super::evidence::micros;
-use super::key;
+use super::key::Service;
 use super::keys::Keys;
 use crate::domain::address::Address;
 use crate::domain::cause::Cause;
@@ -80,14 +80,14 @@ impl ExaminationInput {
         });
         let body = Body::new(message.raw_body());
         let checks = self.check_signatures(&message, &body);
-        let services = if self.is_tls_report { key::TLS_REPORTS } else { key::MAIL };
+        let service = if self.is_tls_report { Service::TlsReports } else { Service::Mail };
         let signatures = std::mem::take(&mut self.claims)
             .into_iter()
             .zip(checks)
             .map(|(claim, check)| {
                 let form = claim.signature.as_ref().ok().map(|signature| signature.cb);
                 let length = claim.body_length.and(form).map(|form| body.length(form));
-                claim.judge(check, &self.keys, length, services, &self.rules)
+                claim.judge(check, &self.keys, length, service, &self.rules)
             })
             .collect();
         let start = Instant::now();

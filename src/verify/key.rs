@@ -15,9 +15,13 @@ use mail_auth::dns::{TxtRecord, TxtRecordParser};
 use super::tags::{MAX_RECORD, TagList};
 use crate::domain::cause::Cause;
 
-/// Services of a key (`s=`) that sign mail, and those that sign reports on TLS (RFC 8460 §3).
-pub(super) const MAIL: &[&str] = &["*", "email"];
-pub(super) const TLS_REPORTS: &[&str] = &["*", "email", "tlsrpt"];
+/// The service for which a key is asked (`s=`).
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Service {
+    Mail,
+    /// Mail that reports on TLS (RFC 8460 §3).
+    TlsReports,
+}
 
 /// Most records under one name that are examined.
 pub(super) const MAX_RECORDS: usize = 10;
@@ -45,7 +49,8 @@ pub(super) struct Objection {
     pub(super) text: String,
 }
 
-/// The facts of a key record that the verdict needs.
+/// The facts of a key record that the verdict needs. It lives as long as the DNS answer, and has no
+/// list: a stranger chooses how many words `h=` and `s=` have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Facts {
     defect: Option<String>,
@@ -54,8 +59,10 @@ pub(super) struct Facts {
     /// Size of the key in bits; None if `p=` does not match `k=`.
     pub(super) bits: Option<usize>,
     ed25519: bool,
-    hashes: Option<Vec<String>>,
-    services: Option<Vec<String>>,
+    forbids_sha1: bool,
+    forbids_sha256: bool,
+    forbids_mail: bool,
+    forbids_tls_reports: bool,
     testing: bool,
     strict_identity: bool,
 }
@@ -84,14 +91,19 @@ impl Facts {
     pub(super) fn read(octets: &[u8]) -> Self {
         let tags = TagList::read(octets);
         let kind = tags.get("k").unwrap_or("rsa").to_ascii_lowercase();
-        let flags = tags.words("t").unwrap_or_default();
+        let has = |tag, word: &str| tags.listed(tag).any(|one| one.eq_ignore_ascii_case(word));
+        let forbids = |tag, words: &[&str]| {
+            tags.get(tag).is_some() && !words.iter().any(|word| has(tag, word))
+        };
         let mut facts = Self {
             defect: tags.defect().map(|defect| format!("key record: {defect}")),
             ed25519: kind == "ed25519",
-            hashes: tags.words("h"),
-            services: tags.words("s"),
-            testing: flags.iter().any(|flag| flag == "y"),
-            strict_identity: flags.iter().any(|flag| flag == "s"),
+            forbids_sha1: forbids("h", &["sha1"]),
+            forbids_sha256: forbids("h", &["sha256"]),
+            forbids_mail: forbids("s", &["*", "email"]),
+            forbids_tls_reports: forbids("s", &["*", "email", "tlsrpt"]),
+            testing: has("t", "y"),
+            strict_identity: has("t", "s"),
             ..Self::default()
         };
         let text: Vec<u8> = tags
@@ -133,14 +145,14 @@ impl Facts {
     }
 
     /// Returns the objections to a signature with this algorithm and this key. `is_for_subdomain`
-    /// tells that its `i=` is in a subdomain of `d=`; one of `services` must be the key's.
+    /// tells that its `i=` is in a subdomain of `d=`.
     pub(super) fn objections(
         &self,
         algorithm: Algorithm,
         is_for_subdomain: bool,
         min_rsa_bits: usize,
         count_testing_keys: bool,
-        services: &[&str],
+        service: Service,
     ) -> Vec<Objection> {
         let mut objections = Vec::new();
         let mut object = |cause, text: String| objections.push(Objection { cause, text });
@@ -158,14 +170,18 @@ impl Facts {
         if self.ed25519 != (algorithm == Algorithm::Ed25519Sha256) {
             object(Cause::KeyOfAnotherKind, "the published key is for another algorithm".into());
         }
-        let hash = if algorithm == Algorithm::RsaSha1 { "sha1" } else { "sha256" };
-        let lists = |words: &Option<Vec<String>>, wanted: &[&str]| {
-            words.as_ref().is_none_or(|words| words.iter().any(|w| wanted.contains(&w.as_str())))
+        let (hash, is_forbidden) = match algorithm {
+            Algorithm::RsaSha1 => ("sha1", self.forbids_sha1),
+            _ => ("sha256", self.forbids_sha256),
         };
-        if !lists(&self.hashes, &[hash]) {
+        if is_forbidden {
             object(Cause::KeyForbidsHash, format!("the key record forbids {hash} (h=)"));
         }
-        if !lists(&self.services, services) {
+        let is_forbidden = match service {
+            Service::Mail => self.forbids_mail,
+            Service::TlsReports => self.forbids_tls_reports,
+        };
+        if is_forbidden {
             object(Cause::KeyForbidsMail, "the key record forbids use for mail (s=)".into());
         }
         if self.strict_identity && is_for_subdomain {
@@ -230,7 +246,7 @@ mod tests {
 
     fn objections(record: &str, algorithm: Algorithm, is_for_subdomain: bool) -> String {
         let facts = Facts::read(record.as_bytes());
-        let found = facts.objections(algorithm, is_for_subdomain, 1024, false, MAIL);
+        let found = facts.objections(algorithm, is_for_subdomain, 1024, false, Service::Mail);
         found.iter().map(|one| one.text.as_str()).collect::<Vec<_>>().join("; ")
     }
 

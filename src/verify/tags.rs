@@ -77,13 +77,7 @@ impl<'x> TagList<'x> {
         }
     }
 
-    /// Returns the words of a tag, separated by colons, in lower case; None if absent.
-    pub(super) fn words(&self, name: &str) -> Option<Vec<String>> {
-        self.get(name)?;
-        Some(self.listed(name).map(str::to_ascii_lowercase).collect())
-    }
-
-    /// Returns the words of a tag as written; none if absent.
+    /// Returns the words of a tag, separated by colons, as written; none if absent.
     pub(super) fn listed(&self, name: &str) -> impl Iterator<Item = &str> {
         self.get(name).into_iter().flat_map(|value| value.split(':')).map(trim)
     }
@@ -108,7 +102,7 @@ mod tests {
         let list = TagList::read(b" v=1; d = good.example ;\r\n\th=From : to\r\n :Subject;l=12;");
         assert_eq!(list.defect(), None);
         assert_eq!(list.get("d"), Some("good.example"));
-        assert_eq!(list.words("h").unwrap(), ["from", "to", "subject"]);
+        assert_eq!(list.listed("h").collect::<Vec<_>>(), ["From", "to", "Subject"]);
         assert_eq!(list.number("l"), Ok(Some(12)));
         assert_eq!(list.number("x"), Ok(None));
         assert_eq!(list.get("D"), None);

@@ -277,6 +277,14 @@ async fn files_that_others_may_read_and_clocks_that_go_back_are_told() {
     said.expect(("certificate", "smtp"), "ok", &["for mx.agents.example, until 4096"]);
     said.expect(("certificate", HOST), "ok", &["it is for this host"]);
 
+    // As the package lays keys out: of root, for the group of the server.
+    open(&paths.key, 0o640);
+    let said = ward.doctor(None, &tls).await;
+    said.expect(("files", "key.pem"), "ok", &["can be read, by user", "and group"]);
+    open(&paths.key, 0o660);
+    let said = ward.doctor(None, &tls).await;
+    said.expect(("files", "key.pem"), "warning", &["may change the key", "chmod g-w"]);
+
     open(&data, 0o755);
     open(&paths.key, 0o644);
     fs::write(data.join("secrets.key"), "no key\n").unwrap();
@@ -289,7 +297,7 @@ async fn files_that_others_may_read_and_clocks_that_go_back_are_told() {
     let said = ward.doctor(None, &tls).await;
     assert_eq!(said.code, Some(1));
     said.expect(("files", "store"), "warning", &["other users", "chmod 700"]);
-    said.expect(("files", "key.pem"), "warning", &["other users", "chmod 600"]);
+    said.expect(("files", "key.pem"), "warning", &["every user", "chmod o="]);
     said.expect(
         ("files", "secrets.key"),
         "failure",
@@ -331,6 +339,7 @@ async fn a_mail_exchanger_of_acme_names_has_its_own_certificate() {
     let said = ward.doctor(None, &own).await;
     let words = ["policy 1 is announced", "does not serve its file", "start with --mta-sts"];
     said.expect(("mta-sts", "agents.example"), "warning", &words);
+    ward.publish("mta-sts.agents.example", "A", &["8.8.4.4"]);
     let said = ward.doctor(None, &[&own[..], &["--mta-sts", "testing"]].concat()).await;
     let words = ["does not name mx2.agents.example of the MX record", "report that as a failure"];
     said.expect(("mta-sts", "agents.example"), "warning", &words);

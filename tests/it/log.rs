@@ -7,7 +7,7 @@ use gatepost::testkit::smtp_client::{Transaction, deliver};
 use serde_json::{Value, json};
 
 use crate::support::mcp::Mcp;
-use crate::support::process::{Server, failing};
+use crate::support::process::{Server, failing, gatepost};
 use crate::support::site::Site;
 use crate::support::{PATIENCE, signed};
 
@@ -137,4 +137,23 @@ async fn a_filter_that_is_none_is_refused_with_an_example() {
     let said = failing(folder.path(), &["serve", "--log-filter", "gatepost=loud"]).await;
     assert!(said.contains("\"gatepost=loud\" is no filter of the log"), "{said}");
     assert!(said.contains("ROOM=LEVEL"), "{said}");
+}
+
+/// A collector reads each line, also the last one of a server that cannot start.
+#[tokio::test]
+async fn the_file_of_settings_makes_the_log_json_to_its_last_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = "smtp = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\n[log]\njson = true\n";
+    std::fs::write(folder.path().join("own.toml"), settings).unwrap();
+    let arguments = ["serve", "--config", "own.toml", "--data", "missing"];
+    let output = gatepost(folder.path(), &arguments).await;
+    assert_eq!(output.status.code(), Some(1));
+    let log = String::from_utf8(output.stderr).unwrap();
+    let ended = lines(&log, "the server has ended");
+    assert_eq!(ended[0]["level"], "ERROR");
+    assert!(ended[0]["error"].as_str().unwrap().contains("there is no store"), "{log}");
+
+    std::fs::write(folder.path().join("own.toml"), "[log]\nlevel = \"loud\"\n").unwrap();
+    let said = failing(folder.path(), &arguments).await;
+    assert!(said.contains("own.toml") && said.contains("loud"), "{said}");
 }

@@ -129,7 +129,9 @@ fn check(came: &Value) {
     assert_eq!(structured(9)["messages"].as_array().unwrap().len(), 2);
     assert_eq!(structured(10)["mode"], "allowlist");
     assert_eq!(structured(11)["reason"], "dkim_missing");
-    assert_eq!(structured(13)["added"], json!(["carol@good.example"]));
+    assert_eq!(structured(10)["untrusted"]["senders"][0]["email"], SENDER);
+    assert_eq!(structured(13)["added"], true);
+    assert_eq!(structured(13)["untrusted"]["sender"], "carol@good.example");
     let recorded = structured(14);
     assert_eq!((&recorded["replies"], &recorded["sent"]), (&json!(1), &json!(false)));
     assert_eq!(came[16]["resources"].as_array().unwrap().len(), 2);
@@ -207,6 +209,8 @@ async fn schemas_are_strict_and_every_result_is_as_its_schema_says() {
         assert_eq!(input["additionalProperties"], false, "{}", name(tool));
         let hints = &tool["annotations"];
         assert_eq!(hints["readOnlyHint"], !CHANGING.contains(&name(tool)), "{}", name(tool));
+        assert_eq!(hints["destructiveHint"], name(tool) == "record_outcome", "{}", name(tool));
+        assert_eq!(hints["idempotentHint"], name(tool) != "record_outcome", "{}", name(tool));
         assert!(about.len() > 40 && about.len() < 500, "{}", name(tool));
         let words = mcp.failed(name(tool), json!({ "no_such_argument": 1 })).await;
         assert!(words.contains("no_such_argument"), "{}: {words}", name(tool));

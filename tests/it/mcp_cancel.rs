@@ -64,8 +64,13 @@ async fn a_cancelled_wait_ends_and_gives_its_place_back_and_no_other_does() {
     let (client, other) = (Client::new(&mcp).await, Client::new(&mcp).await);
     assert_ne!(client.session, other.session);
     let waiting = client.wait(7).await;
-    // Another client of the same key, another number, and a number as a text.
+    // Another client of the same key, another key in the same session, a client without a session,
+    // another number, and a number as a text.
     other.cancel(json!(7)).await;
+    let second = gateway.tenancy.create_key(gateway.house.organization.id, "second").await.unwrap();
+    let elsewhere = Mcp::of(gateway.http, &second.token);
+    Client { mcp: &elsewhere, session: client.session.clone() }.cancel(json!(7)).await;
+    Client { mcp: &mcp, session: String::new() }.cancel(json!(7)).await;
     client.cancel(json!(8)).await;
     client.cancel(json!("7")).await;
     let second = mcp.failed("wait_for_message", json!({ "seconds": 1 })).await;
@@ -74,8 +79,11 @@ async fn a_cancelled_wait_ends_and_gives_its_place_back_and_no_other_does() {
     let said = rest(waiting).await;
     assert!(said.contains("the request was cancelled"), "{said}");
     mcp.done("wait_for_message", json!({ "seconds": 1 })).await;
-    // The number is free again.
+    // The number is free again, and a second request of one number is left alone.
     let waiting = client.wait(7).await;
+    let listed = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/list" }).to_string();
+    let session = [("mcp-session-id", client.session.as_str())];
+    assert_eq!(mcp.post(&listed, &session).await.status, 200);
     client.cancel(json!(7)).await;
     assert!(rest(waiting).await.contains("the request was cancelled"));
     gateway.finish().await;

@@ -74,14 +74,19 @@ async fn of_mail(dns: &Authenticator, domain: &DomainName, facts: &ServerFacts) 
         _ => false,
     };
     let first = mx(domain, &found, implicit, facts);
+    let named = match &found {
+        Ok(_) if implicit => vec![domain.to_string()],
+        Ok(hosts) => hosts.iter().map(|(_, host)| host.clone()).collect(),
+        Err(_) => Vec::new(),
+    };
     let hosts = found.map(hosts_of).unwrap_or_default();
-    let (mta_sts, has_policy) = mta_sts::check(domain, &hosts, policy, facts);
+    let (mta_sts, is_enforced) = mta_sts::check(dns, domain, &named, policy, facts).await;
     let own = |host: &String| host == facts.hostname.as_str();
     // Where none has our name, all may be other names of this server.
     let any_is_own = hosts.iter().any(own);
     let of_hosts = hosts.iter().map(|host| {
         let is_own = own(host) || !any_is_own;
-        of_host(dns, host, HostRole { is_own, has_policy }, facts)
+        of_host(dns, host, HostRole { is_own, is_enforced }, facts)
     });
     let of_hosts = join_all(of_hosts).await;
     [first].into_iter().chain(of_hosts.into_iter().flatten()).chain([mta_sts]).collect()
@@ -144,7 +149,7 @@ struct HostRole {
     /// The certificate of this server is for the host.
     is_own: bool,
     /// Senders verify certificates by MTA-STS.
-    has_policy: bool,
+    is_enforced: bool,
 }
 
 /// Checks of one mail exchanger.
@@ -211,7 +216,7 @@ fn certificate(host: &str, role: HostRole, facts: &ServerFacts) -> Check {
         return topic.skipped("the certificate of this server is not known here");
     };
     let name = DomainName::parse(host).ok().filter(|name| certificate.names(name));
-    let verified = name.as_ref().filter(|_| role.has_policy);
+    let verified = name.as_ref().filter(|_| role.is_enforced);
     let fault = verified.and_then(|name| certificate.fault(name, facts.now));
     let (detail, advice) = match lasting(&certificate, facts.now, facts.expiry_warning) {
         Lasting::Well(until) if name.is_some() => match fault {
@@ -230,7 +235,7 @@ fn certificate(host: &str, role: HostRole, facts: &ServerFacts) -> Check {
         }
     };
     // Others do not verify it (RFC 7435).
-    match role.has_policy {
+    match role.is_enforced {
         true => topic.failure(format!("{detail}, and senders verify it (MTA-STS)"), advice),
         false => topic.warning(format!("{detail}: senders that verify it do not connect"), advice),
     }

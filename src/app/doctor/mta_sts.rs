@@ -7,11 +7,12 @@ use super::{Check, CheckSubject, CheckTopic};
 use crate::domain::domain_name::DomainName;
 use crate::domain::mta_sts::{MtaStsMode, host_of};
 use crate::egress::certificate::Certificate;
-use crate::verify::Unanswered;
+use crate::verify::{Authenticator, Unanswered};
 
-/// Returns the check, and whether senders may verify certificates by a policy. `hosts` are those of
-/// the MX record.
-pub(super) fn check(
+/// Returns the check, and whether senders may refuse certificates by a policy. `hosts` are those of
+/// the MX record, or the domain itself.
+pub(super) async fn check(
+    dns: &Authenticator,
     domain: &DomainName,
     hosts: &[String],
     found: Result<Vec<Vec<u8>>, Unanswered>,
@@ -34,7 +35,11 @@ pub(super) fn check(
             (topic.warning(detail, "publish one record v=STSv1; id=…"), false)
         }
         (Some(policy), None) => match policy_id(&policy) {
-            Some(id) => (announced(topic, domain, hosts, id, facts), true),
+            Some(id) => {
+                let own = facts.mta_sts.as_ref();
+                let is_enforced = own.is_none_or(|own| own.mode == MtaStsMode::Enforce);
+                (announced(topic, dns, domain, hosts, id, facts).await, is_enforced)
+            }
             None => {
                 let detail = format!("the record of _mta-sts.{domain} has no id: senders use none");
                 (topic.warning(detail, "publish v=STSv1; id=… with letters and digits"), false)
@@ -54,8 +59,9 @@ fn unannounced(topic: CheckTopic, domain: &DomainName, facts: &ServerFacts) -> C
 }
 
 /// A policy with this id. Its file is not fetched: others may serve it.
-fn announced(
+async fn announced(
     topic: CheckTopic,
+    dns: &Authenticator,
     domain: &DomainName,
     hosts: &[String],
     id: &str,
@@ -65,15 +71,30 @@ fn announced(
     let Some(policy) = &facts.mta_sts else {
         return topic.warning(
             format!("policy {id} is announced, and this server does not serve its file {file}"),
-            "start with --mta-sts, or take the record away; right as it is if another server \
-             serves the file",
+            match facts.is_for_operator {
+                true => {
+                    "start with --mta-sts, or take the record away; right as it is if another \
+                         server serves the file"
+                }
+                false => "take the record away; right as it is if another server serves the file",
+            },
         );
     };
+    let host = format!("mta-sts.{domain}");
+    if dns.addresses(host.clone(), facts.deadline).await.is_ok_and(|found| found.is_empty()) {
+        let detail =
+            format!("policy {id} is announced, and {host} has no address: senders cannot read it");
+        let advice = "publish the address of the API of this server under that name";
+        return topic.warning(detail, advice).paste(format!("{host}. CNAME {}.", facts.hostname));
+    }
     let is_covered = |host: &&String| DomainName::parse(host).is_ok_and(|one| policy.covers(&one));
     let outside: Vec<_> = hosts.iter().filter(|host| !is_covered(host)).cloned().collect();
     if !outside.is_empty() && policy.mode != MtaStsMode::None {
         let outside = outside.join(", ");
-        let advice = format!("name {outside} by --mta-sts-mx, or take it out of the MX record");
+        let advice = match facts.is_for_operator {
+            true => format!("name {outside} by --mta-sts-mx, or take it out of the MX record"),
+            false => format!("take {outside} out of the MX record, or ask the operator to name it"),
+        };
         let detail = |then| {
             format!("the policy of this server does not name {outside} of the MX record: {then}")
         };

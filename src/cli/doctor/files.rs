@@ -15,6 +15,9 @@ use crate::store::{Location, Store};
 
 /// Rights of the group and of others.
 const OTHERS: u32 = 0o077;
+const EVERYBODY: u32 = 0o007;
+const GROUP_READS: u32 = 0o040;
+const GROUP_WRITES: u32 = 0o020;
 /// No clock of a healthy machine goes back by so much.
 const BACK: Duration = Duration::from_secs(60);
 
@@ -117,13 +120,24 @@ pub(super) async fn of_sealed(settings: &Settings, store: &Store, mint: &Mint) -
 /// Checks a file with a private key.
 fn of_key(path: &PathBuf) -> Check {
     let topic = Check::of(CheckSubject::Files, path.display().to_string());
-    match fs::File::open(path).and_then(|file| file.metadata()) {
-        Err(error) => topic.failure(reading(&error), "let the user of the server read it"),
-        Ok(found) if found.permissions().mode() & OTHERS != 0 => topic.warning(
-            "other users of this machine may read the key",
-            format!("chmod 600 {}", path.display()),
-        ),
-        Ok(_) => topic.ok("the key can be read, by its owner alone"),
+    let found = match fs::File::open(path).and_then(|file| file.metadata()) {
+        Err(error) => {
+            return topic.failure(reading(&error), "let the user of the server read it");
+        }
+        Ok(found) => found,
+    };
+    let (mode, owner) = (found.permissions().mode(), found.uid());
+    if mode & EVERYBODY != 0 {
+        let detail = "every user of this machine may use the file of the key";
+        return topic.warning(detail, format!("chmod o= {}", path.display()));
+    }
+    if mode & GROUP_WRITES != 0 {
+        let detail = format!("group {} may change the key", found.gid());
+        return topic.warning(detail, format!("chmod g-w {}", path.display()));
+    }
+    match mode & GROUP_READS {
+        0 => topic.ok(format!("the key can be read, by its owner alone (user {owner})")),
+        _ => topic.ok(format!("the key can be read, by user {owner} and group {}", found.gid())),
     }
 }
 

@@ -36,7 +36,7 @@ use crate::domain::domain_name::DomainName;
 use crate::domain::id::Mint;
 use crate::egress::guard::Guard;
 use crate::run::{self, Settings};
-use crate::store::{Serving, Store, StoreError};
+use crate::store::{Serving, Store};
 use crate::verify::{Authenticator, Servers};
 
 /// Longest wait for one look-up, connection or greeting.
@@ -120,11 +120,12 @@ pub(super) async fn before_start(
         Err(failure) => return Ok(cannot_begin(&failure)),
     };
     let (mint, mut report) = (run::system_mint(), Report::new(false));
-    // Released at once: a server that starts meanwhile needs it.
-    if let Err(error @ StoreError::Served { .. }) =
-        Serving::begin(&settings.place.database, mint.clock().now()).map(drop)
-    {
-        report.show(vec![database::unopened(&settings.place.database.to_string(), &error)])?;
+    if let Some(holder) = Serving::holder(&settings.place.database) {
+        let topic = Check::of(CheckSubject::Database, settings.place.database.to_string());
+        report.show(vec![topic.warning(
+            format!("{holder} serves the store now"),
+            "stop that server before you start another one; right as it is before a restart",
+        )])?;
     }
     let opened = Opened::of(&settings, store.file(), &mint).await;
     report.show(opened.check(&settings, &mint, &Listeners::default()).await)?;

@@ -5,9 +5,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::app::mailbox::contact_record::ContactRecord;
+use crate::domain::contact::Handle;
 use crate::domain::id::ContactId;
-use crate::http::routes::intake::handle;
-use crate::http::typed::{Call, Limit, Problem, WithHeaders, page, successes};
+use crate::http::typed::{Call, Limit, Problem, WithHeaders, page, refused, successes};
 use crate::wire::{Named, Number};
 
 /// Lists contacts
@@ -37,7 +37,8 @@ pub async fn list(call: Call, request: List) -> Result<WithHeaders<Listed>, Prob
     let (mailbox, scope) = (&call.http.use_cases.mailbox, &call.target.scope);
     let (one_more, most) = (limit.saturating_add(1), call.http.rules.limits.max_walk);
     let before = request.before.map(|Named(id)| id);
-    let handle = request.address.as_deref().map(|text| handle("address", text)).transpose()?;
+    let handle = request.address.as_deref().map(Handle::asked).transpose();
+    let handle = handle.map_err(|error| refused("address", &error))?;
     let found = mailbox.contacts(scope, handle.as_ref(), before, one_more, most).await?;
     let (mut found, until) = found;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);

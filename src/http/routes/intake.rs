@@ -4,12 +4,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::app::mailbox::intake::{IntakeRecord, WholeIntakeRecord};
-use crate::domain::address::Address;
 use crate::domain::contact::Handle;
 use crate::domain::id::{AccountId, IntakeId};
 use crate::domain::intake_record;
 use crate::domain::reason::Reason;
-use crate::domain::source::Source;
 use crate::domain::verdict::Outcome;
 use crate::http::typed::{
     Call, Limit, ListPlace, Next, Problem, WithHeaders, page, refused, successes, wrong,
@@ -55,9 +53,9 @@ pub struct List {
 /// Returns a page, which ends before it is full after passing over many records; `next` continues
 /// after them.
 pub async fn list(call: Call, request: List) -> Result<WithHeaders<Listed>, Problem> {
-    let sender = request.sender.as_deref().map(|text| handle("sender", text)).transpose();
+    let sender = request.sender.as_deref().map(Handle::asked).transpose();
     let filter = IntakeFilter {
-        sender: sender?,
+        sender: sender.map_err(|error| refused("sender", &error))?,
         recipient: request.recipient,
         verdict: request.verdict.map(|Word(verdict)| verdict),
         reason: request.reason.map(|Word(reason)| reason),
@@ -115,19 +113,4 @@ successes! {
 
 fn place(record: &intake_record::IntakeRecord) -> Cursor {
     Cursor { at: record.at, id: record.id.0 }
-}
-
-/// Parses the sender in a field, including names that an earlier version stored. Senders of other
-/// channels have the form `sms:+15551231234`, by the rules for those that platforms hand in.
-pub(super) fn handle(name: &str, text: &str) -> Result<Handle, Problem> {
-    let of_source = text.split_once(':').and_then(|(source, address)| {
-        let source = source.parse().ok().filter(|source| *source != Source::Email)?;
-        Some((source, address))
-    });
-    if let Some((source, address)) = of_source {
-        let found = Handle::elsewhere(Some(source), address);
-        return found.map_err(|error| refused(name, &error));
-    }
-    let found = Address::parse(text).or_else(|error| Address::kept(text).map_err(|_| error));
-    found.map(Handle::Mailbox).map_err(|error| refused(name, &error))
 }

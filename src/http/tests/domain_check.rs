@@ -90,9 +90,13 @@ async fn a_domain_that_leads_here_is_right_in_each_row() {
     let words = ["the key in use", "DNSSEC was not checked"];
     checked.expect(("tlsa", "gw.example"), "ok", &words).await;
     checked.publish("_mta-sts.new.example", "TXT", &["v=STSv1; id=20261127;"]);
+    let words = ["has no address", "mta-sts.new.example. CNAME gw.example."];
+    checked.expect(("mta-sts", DOMAIN), "warning", &words).await;
+    checked.publish("mta-sts.new.example", "A", &["8.8.4.4"]);
     checked.expect(("mta-sts", DOMAIN), "ok", &["policy 20261127", "was not fetched"]).await;
     checked.publish(DOMAIN, "MX", &["10 gw.example", "20 gw2.example"]);
-    let words = ["does not name gw2.example of the MX record", "do not deliver", "--mta-sts-mx"];
+    let words =
+        ["does not name gw2.example of the MX record", "do not deliver", "ask the operator"];
     checked.expect(("mta-sts", DOMAIN), "failure", &words).await;
 }
 

@@ -13,6 +13,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use crate::domain::path::{self, PathFault, PathKind};
 use crate::domain::ports::{Client, Envelope, Intake, IntakeReply, Recipient};
 use crate::domain::reason::Reason;
+use crate::smtp::log::{LogTopic, log_refusal};
 use crate::smtp::places::SessionPlace;
 use crate::smtp::protocol::line::Fault;
 use crate::smtp::protocol::notice::Notice;
@@ -229,9 +230,8 @@ impl<I: Intake> Session<I> {
         if too_many { Reply::notice(Notice::TooManyUnknown) } else { reply }
     }
 
-    /// Returns the reply to a message whose end mailin has seen, and whether it is the intake's
-    /// decision, which the intake logs.
-    fn finish(&mut self, transaction: Transaction) -> (Reply, bool) {
+    /// Returns the reply to a message whose end mailin has seen, and how it is logged.
+    fn finish(&mut self, transaction: Transaction) -> (Reply, LogTopic) {
         let Transaction { reverse_path, recipients, message, under_way: _until_answered, .. } =
             transaction;
         let (client, intake) = (self.client.clone(), Arc::clone(&self.shared.intake));
@@ -248,12 +248,14 @@ impl<I: Intake> Session<I> {
             Ending::Whole(raw) => {
                 let asked = async move { intake.message(envelope, raw).await };
                 let answer = self.shared.ask(asked);
-                let is_decided = answer.is_some();
+                let topic = LogTopic::of_message(answer.is_some());
                 let answer = answer.unwrap_or_else(no_answer);
                 let detail = short(answer.detail.as_deref());
-                return (Reply::answer(&IntakeReply { detail, ..answer }), is_decided);
+                return (Reply::answer(&IntakeReply { detail, ..answer }), topic);
             }
-            Ending::NoMemory => return (Reply::reason(Reason::NoSpace, None, None), false),
+            Ending::NoMemory => {
+                return (Reply::reason(Reason::NoSpace, None, None), LogTopic::Command);
+            }
             Ending::Faulty { fault, head, size } => {
                 let notice = wire_fault(fault);
                 (Reason::Malformed, notice.words().to_owned(), head, size, Some(notice))
@@ -266,7 +268,7 @@ impl<I: Intake> Session<I> {
         };
         let asked = async move { intake.refused(envelope, reason, detail, head, size).await };
         let answer = self.shared.ask(asked);
-        let is_decided = answer.is_some();
+        let topic = LogTopic::of_message(answer.is_some());
         let answer = answer.unwrap_or_else(no_answer);
         let deferred = answer.reason.filter(|reason| reason.is_temporary());
         let reply = match (deferred, notice) {
@@ -276,26 +278,17 @@ impl<I: Intake> Session<I> {
             (None, Some(notice)) => Reply::recorded(notice, answer.record).and_close(),
             (None, None) => Reply::reason(reason, None, answer.record),
         };
-        (reply, is_decided)
+        (reply, topic)
     }
 
     fn say(&self, reply: &Reply) -> Response {
-        if reply.code() >= 400 {
-            tracing::info!(
-                smtp.session = self.id,
-                client.address = %self.client.address,
-                reason = reply.label(),
-                record = reply.record().map(tracing::field::display),
-                smtp.code = reply.code(),
-                "command refused"
-            );
-        }
-        self.counted(reply)
+        self.say_of(reply, LogTopic::Command)
     }
 
-    fn counted(&self, reply: &Reply) -> Response {
+    fn say_of(&self, reply: &Reply, topic: LogTopic) -> Response {
         if reply.code() >= 400 {
             self.shared.intake.turned_down(reply.label());
+            log_refusal(topic, self.id, self.client.address, reply);
         }
         response(reply)
     }
@@ -342,11 +335,11 @@ impl<I: Intake> Handler for Session<I> {
     }
 
     fn data_end(&mut self) -> Response {
-        let (reply, is_decided) = match self.transaction.take() {
+        let (reply, topic) = match self.transaction.take() {
             Some(transaction) => self.finish(transaction),
-            None => (Reply::answer(&no_answer()), false),
+            None => (Reply::answer(&no_answer()), LogTopic::Command),
         };
-        let mut response = if is_decided { self.counted(&reply) } else { self.say(&reply) };
+        let mut response = self.say_of(&reply, topic);
         // As an error, mailin would stay inside the message: every later command would be a line of
         // it, without a reply.
         response.is_error = false;

@@ -47,6 +47,17 @@ impl Serving {
         }
         Ok(Self { _locked: Some(file) })
     }
+
+    /// Returns which process serves the store at `location` now, if one does. Makes no file.
+    pub fn holder(location: &Location) -> Option<String> {
+        let Location::Folder(folder) = location else { return None };
+        let path = folder.join(SERVING_FILE);
+        // Released at once: a server that starts meanwhile needs it.
+        match File::open(&path).ok()?.try_lock() {
+            Err(TryLockError::WouldBlock) => Some(holder(&path)),
+            _ => None,
+        }
+    }
 }
 
 fn sign(file: &mut File, now: Timestamp) -> io::Result<()> {

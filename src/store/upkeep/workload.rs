@@ -6,32 +6,41 @@ use crate::store::base::Base;
 use crate::store::engine::database::Database;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::sql;
+use crate::store::engine::sql::{Statement, sql};
 
 /// Most waiting deliveries that are counted, and most destinations that are looked at.
 const COUNTED: i64 = 10_000;
 
 /// Steps from destination to destination as claims do, so that those that rest cost one step each,
 /// however much waits for them.
-const BACKLOG: &str = "
+fn backlog(database: &Database) -> String {
+    let (first, by_index, order) = match database {
+        Database::Sqlite(_) => ("MIN(destination_id)", "INDEXED BY deliveries_waiting", ""),
+        // It knows no least UUID.
+        Database::Postgres(_) => ("destination_id", "", "ORDER BY destination_id LIMIT 1"),
+    };
+    format!(
+        "
     WITH RECURSIVE waiting (destination, place) AS (
-        SELECT (SELECT destination_id FROM deliveries WHERE state = 'pending' AND room IS NULL
-                ORDER BY destination_id LIMIT 1), 1
+        SELECT (SELECT {first} FROM deliveries {by_index}
+                WHERE state = 'pending' AND room IS NULL {order}), 1
         UNION ALL
-        SELECT (SELECT destination_id FROM deliveries
+        SELECT (SELECT {first} FROM deliveries {by_index}
                 WHERE state = 'pending' AND room IS NULL AND destination_id > destination
-                ORDER BY destination_id LIMIT 1), place + 1
+                {order}), place + 1
         FROM waiting WHERE destination IS NOT NULL AND place < $1),
     first (due) AS (
-        SELECT (SELECT next_attempt_at FROM deliveries
+        SELECT (SELECT next_attempt_at FROM deliveries {by_index}
                 WHERE state = 'pending' AND room IS NULL AND destination_id = destination
                 ORDER BY next_attempt_at, id LIMIT 1)
         FROM waiting JOIN destinations ON destinations.id = destination
         WHERE rests_until = 0 AND ordered = 0 AND draining = 0 AND disabled_at IS NULL)
     SELECT (SELECT MIN(due) FROM first) AS due,
            (SELECT COUNT(*) FROM (
-               SELECT id FROM deliveries WHERE state = 'pending'
-               ORDER BY next_attempt_at, id LIMIT $1) AS counted) AS waiting";
+               SELECT id FROM deliveries AS first_of_all WHERE state = 'pending'
+               ORDER BY next_attempt_at, id LIMIT $1) AS first_of_all) AS waiting"
+    )
+}
 
 /// Deliveries that wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,7 +63,8 @@ pub struct GatewayVersion {
 impl Base {
     /// Returns the deliveries of all accounts that wait for an attempt of any gateway.
     pub async fn backlog(&self) -> Result<Backlog, StoreError> {
-        let row = sql(BACKLOG).bind(COUNTED).fetch_one(self.reader()).await?;
+        let counting = Statement::of(backlog(&self.database).into()).bind(COUNTED);
+        let row = counting.fetch_one(self.reader()).await?;
         let columns = Columns { table: "deliveries", row: &row };
         Ok(Backlog { waiting: columns.integer("waiting")?, due: columns.optional_time("due")? })
     }

@@ -119,6 +119,7 @@ async fn domains(scene: &Scene, domain: &DomainName) {
 /// Runs the methods that answers to RCPT and decisions rest on.
 async fn senders(scene: &Scene) {
     let Scene { store, agent, .. } = scene;
+    store.backlog().await.unwrap();
     store.is_active(agent).await.unwrap();
     store.look_up(Some(&own_address(agent)), None).await.unwrap();
     store.directory_version().await.unwrap();

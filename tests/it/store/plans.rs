@@ -58,6 +58,8 @@ const MAY_BE_SCANNED: &[&str] = &[
     "given",
     "walked",
     "first",
+    // Waiting deliveries, which are counted up to a bound.
+    "first_of_all",
     // Messages of the last seconds, which are not indexed yet.
     "search_waiting",
 ];
