@@ -3,7 +3,7 @@
 //! A line is a readable message and dotted fields (`client.address`, `record.id`, `http.status`).
 //! Never logged: keys, inbound keys, webhook secrets, queries of URLs, message content, header
 //! values. `GATEPOST_LOG` sets the level per room (`gatepost=debug`, `gatepost::smtp=trace`); `serve`
-//! takes it as `--log-filter`, too.
+//! takes it as `--log-filter` and from `[log]` of its settings, too.
 
 use anstream::{AutoStream, ColorChoice};
 use tracing_subscriber::EnvFilter;
@@ -56,12 +56,23 @@ fn begin(filter: EnvFilter, json: bool) {
         .log_internal_errors(false)
         .with_ansi(AutoStream::choice(&std::io::stderr()) != ColorChoice::Never)
         .with_writer(std::io::stderr);
-    if json {
-        // Panics, too, are lines that a collector can read.
-        std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "a thread has panicked")));
-    }
     // A program that embeds the library may have installed a subscriber.
-    let _already = if json { builder.json().try_init() } else { builder.try_init() };
+    let begun = if json { builder.json().try_init() } else { builder.try_init() };
+    if json && begun.is_ok() {
+        log_panics();
+    }
+}
+
+/// Makes panics lines that a collector can read, unless the filter hides them.
+fn log_panics() {
+    let as_text = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if tracing::enabled!(tracing::Level::ERROR) {
+            tracing::error!(%panic, "a thread has panicked");
+        } else {
+            as_text(panic);
+        }
+    }));
 }
 
 /// Silences libraries that log content, whatever `GATEPOST_LOG` says: the SDK of MCP logs requests and

@@ -56,7 +56,8 @@ impl Serve {
         let json = json.unwrap_or(false);
         telemetry::init_by(filter.as_deref(), level.map(LogLevel::as_str), json)?;
         match serve(options, sockets, json).await {
-            Err(failure) if json => {
+            // Unless the filter hides it: then it is said as text.
+            Err(failure) if json && tracing::enabled!(tracing::Level::ERROR) => {
                 tracing::error!(error = with_causes(failure.as_ref()), "the server has ended");
                 Ok(ExitCode::FAILURE)
             }

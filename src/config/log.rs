@@ -48,7 +48,8 @@ impl LogOptions {
         Self {
             json: self.json.or(file.json),
             level: self.level.or(file.level),
-            filter: self.filter.or(file.filter),
+            // A filter goes before a level, and a flag before the file.
+            filter: self.filter.or_else(|| file.filter.filter(|_| self.level.is_none())),
         }
     }
 }

@@ -89,7 +89,8 @@ pub struct ServeOptions {
         require_equals = true, value_name = "BOOL"
     )]
     pub no_mcp: Option<bool>,
-    /// Let the tools of MCP change what their key may change: mark mail as read, record an outcome, allow a sender
+    /// Let the tools of MCP change what their key may change: mark mail as read, record an outcome,
+    /// allow a sender
     #[arg(
         long, env = "GATEPOST_MCP_CHANGES", num_args = 0..=1, default_missing_value = "true",
         require_equals = true, value_name = "BOOL"

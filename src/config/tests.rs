@@ -81,6 +81,14 @@ fn the_template_names_every_setting() {
     authority_and_collector_are_named(acme, otlp);
 }
 
+#[test]
+fn a_level_by_a_flag_goes_before_a_filter_of_the_file() {
+    let file = LogOptions { filter: Some("warn".into()), ..LogOptions::default() };
+    let flag = LogOptions { level: Some(LogLevel::Debug), ..LogOptions::default() };
+    assert_eq!(LogOptions::default().or(file.clone()).filter.as_deref(), Some("warn"));
+    assert_eq!(flag.clone().or(file), flag);
+}
+
 fn authority_and_collector_are_named(acme: AcmeOptions, otlp: OtlpOptions) {
     let AcmeOptions {
         directory,

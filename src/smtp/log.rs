@@ -36,7 +36,7 @@ pub(super) fn log_refusal(topic: LogTopic, id: u64, client: IpAddr, reply: &Repl
             smtp.code = code,
             "command refused"
         ),
-        LogTopic::Unanswered => tracing::warn!(
+        LogTopic::Unanswered => tracing::info!(
             smtp.session = id,
             client.address = client,
             reason,

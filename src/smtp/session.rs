@@ -158,6 +158,7 @@ impl<I: Intake> Session<I> {
                     if declared { Duration::ZERO } else { self.times.mail.elapsed() };
                 if declared && !self.meter.take(Counted::Message) {
                     let answer = self.over_rate("").await;
+                    self.share.clear();
                     let reply = self.machine.refused(&answer);
                     return self.queue_reply(&reply).await;
                 }

@@ -81,7 +81,7 @@ async fn a_cancelled_wait_ends_and_gives_its_place_back_and_no_other_does() {
     mcp.done("wait_for_message", json!({ "seconds": 1 })).await;
     // The number is free again, and a second request of one number is left alone.
     let waiting = client.wait(7).await;
-    let listed = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/list" }).to_string();
+    let listed = json!({ "jsonrpc": "2.0", "id": 7, "method": "resources/list" }).to_string();
     let session = [("mcp-session-id", client.session.as_str())];
     assert_eq!(mcp.post(&listed, &session).await.status, 200);
     client.cancel(json!(7)).await;

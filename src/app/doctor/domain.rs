@@ -1,5 +1,6 @@
 //! The DNS of a mail domain: where its mail goes, and whether those hosts are this server.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,7 +77,10 @@ async fn of_mail(dns: &Authenticator, domain: &DomainName, facts: &ServerFacts) 
     let first = mx(domain, &found, implicit, facts);
     let named = match &found {
         Ok(_) if implicit => vec![domain.to_string()],
-        Ok(hosts) => hosts.iter().map(|(_, host)| host.clone()).collect(),
+        Ok(hosts) => {
+            let named = hosts.iter().map(|(_, host)| host.clone());
+            named.filter(|host| !host.is_empty()).collect::<BTreeSet<_>>().into_iter().collect()
+        }
         Err(_) => Vec::new(),
     };
     let hosts = found.map(hosts_of).unwrap_or_default();

@@ -50,7 +50,7 @@ pub(super) async fn check(
 
 fn unannounced(topic: CheckTopic, domain: &DomainName, facts: &ServerFacts) -> Check {
     const DETAIL: &str = "no policy is announced: senders encrypt without verifying";
-    if facts.mta_sts.is_none() {
+    if facts.mta_sts.as_ref().is_none_or(|own| own.mode == MtaStsMode::None) {
         return topic.skipped(DETAIL);
     }
     topic
@@ -58,7 +58,7 @@ fn unannounced(topic: CheckTopic, domain: &DomainName, facts: &ServerFacts) -> C
         .paste(format!("_mta-sts.{domain}. TXT \"v=STSv1; id=1\""))
 }
 
-/// A policy with this id. Its file is not fetched: others may serve it.
+/// A policy with this id. Its file is not fetched; a server with a policy serves it for all domains.
 async fn announced(
     topic: CheckTopic,
     dns: &Authenticator,
