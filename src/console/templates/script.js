@@ -29,6 +29,7 @@ function following() {
   const rows = document.getElementById("rows");
   if (!sign || !rows) return;
   let source = null;
+  const html = (body) => [...body.children].map((row) => row.outerHTML).join("");
   const busy = () => rows.matches(":hover, :focus-within");
   const say = (words, tone) => { sign.hidden = false; sign.textContent = words; sign.className = "verdict " + tone; };
   const follow = () => {
@@ -40,8 +41,11 @@ function following() {
     source.addEventListener("open", () => say("following", "good"));
     source.addEventListener("rows", (event) => {
       if (busy()) return;
-      rows.innerHTML = event.data;
-      localTimes(rows);
+      const sent = rows.cloneNode(false);
+      sent.innerHTML = event.data;
+      localTimes(sent);
+      // Rows that are there already stay: somebody may be about to press one.
+      if (html(sent) !== html(rows)) rows.replaceChildren(...sent.children);
     });
     source.addEventListener("error", () => say("not following: reload the page", "wait"));
   };
