@@ -118,9 +118,14 @@ async fn a_refused_sender_is_let_in_from_its_verdict() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_live_page_shows_a_message_as_it_comes_until_the_session_ends() {
     let (gateway, browser) = signed_in().await;
+    // A row that is there already stays, so that nobody presses into the void: it keeps its mark.
+    gateway.send("eve@evil.example", &[AGENT], b"From: eve@evil.example\r\n\r\n\r\n").await;
+    browser.wait_for("document.querySelector('#rows .verdict.bad')").await;
+    browser.run("document.querySelector('#rows tr').mark = 'kept'", &[]).await;
     browser.wait_for("document.querySelector('#follow').textContent === 'following'").await;
     accepted(&gateway, &signed("comes while somebody looks")).await;
     browser.wait_for("document.querySelector('#rows .verdict.good')").await;
+    browser.wait_for("[...document.querySelectorAll('#rows tr')].pop().mark === 'kept'").await;
     browser.finish().await;
     gateway.finish().await;
 }

@@ -29,7 +29,6 @@ function following() {
   const rows = document.getElementById("rows");
   if (!sign || !rows) return;
   let source = null;
-  const html = (body) => [...body.children].map((row) => row.outerHTML).join("");
   const busy = () => rows.matches(":hover, :focus-within");
   const say = (words, tone) => { sign.hidden = false; sign.textContent = words; sign.className = "verdict " + tone; };
   const follow = () => {
@@ -44,8 +43,15 @@ function following() {
       const sent = rows.cloneNode(false);
       sent.innerHTML = event.data;
       localTimes(sent);
-      // Rows that are there already stay: somebody may be about to press one.
-      if (html(sent) !== html(rows)) rows.replaceChildren(...sent.children);
+      // Rows that are there already stay, and tell their age: somebody may be about to press one.
+      const known = new Map([...rows.children].map((row) => [row.id, row]));
+      const kept = (row) => {
+        const old = known.get(row.id);
+        const [was, is] = [old, row].map((one) => one?.querySelector("time"));
+        if (was && is) was.textContent = is.textContent;
+        return old?.outerHTML === row.outerHTML ? old : row;
+      };
+      rows.replaceChildren(...[...sent.children].map(kept));
     });
     source.addEventListener("error", () => say("not following: reload the page", "wait"));
   };
