@@ -1,5 +1,7 @@
 //! `get_policy` and `allow_sender`: who may write to an inbox.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -78,7 +80,7 @@ pub(super) async fn get(call: Call, request: Get) -> Result<Answer<Policy>, Prob
     let inbox = call.one_inbox(request.inbox)?;
     let Shown { policy } = call.api.ask(call.on("getInboundPolicy", Some(inbox))).await?;
     let asked = call.on("listSenders", Some(inbox)).with("limit", limit);
-    let asked = asked.with("after", request.after.unwrap_or_default());
+    let asked = asked.with("after", request.after.map(place).transpose()?.unwrap_or_default());
     let Listed { whitelist: senders, total, next } = call.api.ask(asked).await?;
     let mode = policy.mode;
     let mut text = call.fence.legend();
@@ -89,11 +91,19 @@ pub(super) async fn get(call: Call, request: Get) -> Result<Answer<Policy>, Prob
     };
     let lines: Vec<String> = senders.iter().map(line).collect();
     text.push_str(&call.fence.around("senders, with notes", &lines.join("\n")));
+    // The API's place is an address, which a stranger chose.
+    let next = next.map(|address| URL_SAFE_NO_PAD.encode(address));
     match &next {
-        Some(_) => text.push_str("\nMore senders: send after as in next.\n"),
+        Some(next) => text.push_str(&format!("\nMore senders: send after {next}.\n")),
         None => text.push_str("\nNo more senders.\n"),
     }
     Ok(Answer::of(text, Policy { inbox, mode, total, untrusted: Senders { senders }, next }))
+}
+
+/// Reads the place of a page back.
+fn place(after: String) -> Result<String, Problem> {
+    let address = URL_SAFE_NO_PAD.decode(after).ok().and_then(|text| String::from_utf8(text).ok());
+    address.ok_or_else(|| Problem::invalid("after must be next of an earlier answer"))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
