@@ -140,15 +140,11 @@ impl Handle {
     /// Parses a handle that somebody looks for, in any spelling: a mailbox, also one that an earlier
     /// version stored, or `sms:` and a number, by the rules for those that platforms hand in.
     pub fn asked(text: &str) -> Result<Self, AskedHandleError> {
-        let of_source = text.split_once(':').and_then(|(source, address)| {
-            let source = source.parse().ok().filter(|source| *source != Source::Email)?;
-            Some((source, address))
-        });
-        if let Some((source, address)) = of_source {
-            return Ok(Self::elsewhere(Some(source), address)?);
+        let found = Address::parse(text).map(Self::Mailbox);
+        match found.or_else(|error| text.parse().map_err(|_: AddressError| error))? {
+            Self::Elsewhere { source, address } => Ok(Self::elsewhere(Some(source), &address)?),
+            mailbox @ Self::Mailbox(_) => Ok(mailbox),
         }
-        let found = Address::parse(text).or_else(|error| Address::kept(text).map_err(|_| error));
-        Ok(Self::Mailbox(found?))
     }
 
     /// Returns the handle of a sender of another channel than mail. Without a source, a telephone

@@ -14,6 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use axum::http::{HeaderMap, HeaderName};
 use rmcp::model::{NumberOrString, RequestId};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -54,9 +55,10 @@ struct SentParams {
 }
 
 impl Sent {
-    /// Reads a body that may be no message.
-    pub(super) fn read(body: &[u8]) -> Self {
-        serde_json::from_slice(body).unwrap_or_default()
+    /// Reads a body, which may be no message; None if it is no JSON.
+    pub(super) fn read(body: &[u8]) -> Option<Self> {
+        let is_json = || serde_json::from_slice::<IgnoredAny>(body).is_ok();
+        serde_json::from_slice(body).ok().or_else(|| is_json().then(Self::default))
     }
 
     /// Tells whether it begins a session.

@@ -16,7 +16,6 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
-use serde::de::IgnoredAny;
 use tokio::time::Instant;
 
 use super::call::Held;
@@ -121,12 +120,15 @@ async fn enter(
     let key = key.unwrap_or_default();
     let credential = Credential::Key(key.clone());
     let mut api = InProcess::new(Arc::clone(http), caller, credential, from, &trace);
-    let body = read(http, &parts.headers, body).await?;
+    let body = body::read_plain(http, &parts.headers, body).await?;
+    // The SDK would answer 415.
+    let none = "the body is not JSON: send one message of JSON-RPC";
+    let sent = Sent::read(&body).ok_or_else(|| Problem::invalid(none))?;
     // The body may have come slowly, and the key may have ended meanwhile.
     api.authenticate_again().await.map_err(refused)?;
     // The SDK has no use for the key.
     parts.headers.remove(AUTHORIZATION);
-    let (client, sent) = (ClientName::read(token::hash(&key), &parts.headers), Sent::read(&body));
+    let client = ClientName::read(token::hash(&key), &parts.headers);
     let session = sent.begins().then(|| http.mint.uuid().to_string());
     if let (Some(client), Some(request)) = (client, sent.cancelled()) {
         door.running.cancel(client, request);
@@ -191,16 +193,6 @@ fn unknown(is_sent: bool) -> Problem {
         }
     };
     Problem::new(Code::Unauthorized, detail)
-}
-
-/// Reads a body within the time and the size of those of the API. The SDK answers what is no JSON by
-/// 415.
-async fn read(http: &Http, headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Problem> {
-    let text = body::read_plain(http, headers, body).await?;
-    if serde_json::from_slice::<IgnoredAny>(&text).is_err() {
-        return Err(Problem::invalid("the body is not JSON: send one message of JSON-RPC"));
-    }
-    Ok(text)
 }
 
 impl Visitor {
