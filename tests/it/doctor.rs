@@ -396,6 +396,13 @@ async fn settings_that_cannot_be_read_end_it_before_it_begins() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.contains("ok       originals    ") && text.contains(" 0 failures"), "{text}");
+    assert!(!Path::new(&data).join("gatepost.serving").exists(), "a check takes no lock");
+    let server = ward.serve().await;
+    let output = gatepost(ward.folder.path(), &arguments).await;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("serves the store now"), "{text}");
+    assert_eq!(server.terminate().await, 0);
     // A store of an older version is told of, and not migrated.
     let database = Path::new(&data).join("gatepost.db");
     let mut database = SqliteConnectOptions::new().filename(database).connect().await.unwrap();

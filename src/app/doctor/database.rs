@@ -21,7 +21,6 @@ pub fn unopened(location: &str, error: &StoreError) -> Check {
                 .warning(detail, "run `gatepost migrate`; a start of the server migrates it, too");
         }
         StoreError::Missing { .. } => "make the store with `gatepost init`",
-        StoreError::Served { .. } => "one server at a time uses an embedded store",
         StoreError::Newer { .. } => "run the newer version",
         StoreError::Unfit { .. } => "make another database, with the encoding UTF8",
         StoreError::ReadOnly(_) | StoreError::Full(_) => "make room, and let this user write",

@@ -1,6 +1,5 @@
 //! The DNS of a mail domain: where its mail goes, and whether those hosts are this server.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,16 +74,12 @@ async fn of_mail(dns: &Authenticator, domain: &DomainName, facts: &ServerFacts) 
         _ => false,
     };
     let first = mx(domain, &found, implicit, facts);
-    let named = match &found {
-        Ok(_) if implicit => vec![domain.to_string()],
-        Ok(hosts) => {
-            let named = hosts.iter().map(|(_, host)| host.clone());
-            named.filter(|host| !host.is_empty()).collect::<BTreeSet<_>>().into_iter().collect()
-        }
-        Err(_) => Vec::new(),
+    let hosts = match implicit {
+        true => vec![domain.to_string()],
+        false => found.map(hosts_of).unwrap_or_default(),
     };
-    let hosts = found.map(hosts_of).unwrap_or_default();
-    let (mta_sts, is_enforced) = mta_sts::check(dns, domain, &named, policy, facts).await;
+    let (mta_sts, is_enforced) = mta_sts::check(dns, domain, &hosts, policy, facts).await;
+    let hosts = if implicit { &[] } else { hosts.get(..MOST_HOSTS).unwrap_or(&hosts) };
     let own = |host: &String| host == facts.hostname.as_str();
     // Where none has our name, all may be other names of this server.
     let any_is_own = hosts.iter().any(own);
@@ -99,7 +94,7 @@ async fn of_mail(dns: &Authenticator, domain: &DomainName, facts: &ServerFacts) 
 fn hosts_of(exchangers: Vec<(u16, String)>) -> Vec<String> {
     let mut hosts: Vec<String> = Vec::new();
     for (_, host) in exchangers {
-        if !host.is_empty() && !hosts.contains(&host) && hosts.len() < MOST_HOSTS {
+        if !host.is_empty() && !hosts.contains(&host) {
             hosts.push(host);
         }
     }
@@ -152,7 +147,7 @@ fn mx(
 struct HostRole {
     /// The certificate of this server is for the host.
     is_own: bool,
-    /// Senders verify certificates by MTA-STS.
+    /// Senders do not deliver if they cannot verify the certificate (MTA-STS).
     is_enforced: bool,
 }
 

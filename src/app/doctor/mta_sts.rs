@@ -80,8 +80,9 @@ async fn announced(
             },
         );
     };
-    let host = format!("mta-sts.{domain}");
-    if dns.addresses(host.clone(), facts.deadline).await.is_ok_and(|found| found.is_empty()) {
+    if let Some(host) = host_of(domain)
+        && let Ok([]) = dns.addresses(host.to_string(), facts.deadline).await.as_deref()
+    {
         let detail =
             format!("policy {id} is announced, and {host} has no address: senders cannot read it");
         let advice = "publish the address of the API of this server under that name";

@@ -98,6 +98,11 @@ async fn a_domain_that_leads_here_is_right_in_each_row() {
     let words =
         ["does not name gw2.example of the MX record", "do not deliver", "ask the operator"];
     checked.expect(("mta-sts", DOMAIN), "failure", &words).await;
+    checked.publish(DOMAIN, "MX", &["0 ."]);
+    checked.expect(("mta-sts", DOMAIN), "ok", &["policy 20261127"]).await;
+    checked.publish(DOMAIN, "MX", &[]);
+    checked.publish(DOMAIN, "A", &["8.8.4.4"]);
+    checked.expect(("mta-sts", DOMAIN), "failure", &["does not name new.example"]).await;
 }
 
 #[tokio::test]
