@@ -10,7 +10,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
 
 /// The variable that sets the log filter.
-pub const VARIABLE: &str = "GATEPOST_LOG";
+const VARIABLE: &str = "GATEPOST_LOG";
 /// The filter without `GATEPOST_LOG`, or if it cannot be parsed. The pool of sqlx calls each
 /// connection an error that `store` refuses, which is tried again and which `store` logs itself.
 const DEFAULT_FILTER: &str = "warn,sqlx_core::pool::inner=off,gatepost=info";

@@ -5,8 +5,6 @@ use std::ffi::OsString;
 use clap::Command;
 use strsim::levenshtein;
 
-use crate::telemetry;
-
 /// Prefix of all variables of this program.
 const PREFIX: &str = "GATEPOST_";
 
@@ -15,12 +13,12 @@ const OF_TESTS: &[&str] =
     &["GATEPOST_TEST_", "GATEPOST_BLESS", "GATEPOST_CORPUS", "GATEPOST_FUZZ_"];
 
 /// Returns an error about the first unknown variable, or None. Known are the variables of `command`
-/// and its subcommands, and that of the log.
+/// and its subcommands.
 pub(super) fn mistake(
     command: &Command,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Option<String> {
-    let mut known = vec![telemetry::VARIABLE.to_owned()];
+    let mut known = Vec::new();
     collect(command, &mut known);
     let ours = variables.into_iter().filter_map(|(name, value)| {
         let name = name.into_string().ok().filter(|name| name.starts_with(PREFIX))?;
