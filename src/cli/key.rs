@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::account_name::AccountName;
 use super::global_args::GlobalArgs;
 use super::{Failure, print_json, say};
-use crate::app::tenancy::Tenancy;
+use crate::app::tenancy::{KeyTerms, Tenancy};
 use crate::domain::clock::Timestamp;
 use crate::domain::id::{KeyId, MemberId};
 use crate::domain::key::{Key, KeyOwner, KeyType};
@@ -37,6 +37,9 @@ enum Action {
         /// For the provisioned worker of this Agent: the key gets secrets, and is no administrator's
         #[arg(long)]
         worker: bool,
+        /// Tools of MCP may make changes with the key, though the server runs without --mcp-changes
+        #[arg(long)]
+        mcp_changes: bool,
     },
     /// List the keys of an account and its members, or of one member; never the keys themselves
     List {
@@ -75,19 +78,20 @@ impl Owner {
 impl KeyArgs {
     pub(super) async fn run(self, global: &GlobalArgs) -> Result<ExitCode, Failure> {
         match self.action {
-            Action::Create { owner, purpose, expires_in_days, worker } => {
+            Action::Create { owner, purpose, expires_in_days, worker, mcp_changes } => {
                 let now = run::system_mint().clock().now();
                 let end = expires_in_days.map(|days| now.plus(Duration::from_secs(days * 86_400)));
+                let terms = KeyTerms { purpose: &purpose, expires_at: end, mcp_changes };
                 let tenancy = global.tenancy().await?;
                 let owner = owner.named(&tenancy).await?;
                 let made = match owner {
                     KeyOwner::Account(agent) if worker => {
-                        tenancy.issue_worker_key(agent, &purpose, end).await?
+                        tenancy.issue_worker_key(agent, terms).await?
                     }
                     KeyOwner::Member(_) if worker => {
                         return Err("--worker: name an Agent; no member is a worker".into());
                     }
-                    owner => tenancy.issue_key(owner, &purpose, end).await?,
+                    owner => tenancy.issue_key(owner, terms).await?,
                 };
                 if global.json {
                     print_json(&json!({ "id": made.key.id.to_string(), "key": made.token }))?;
@@ -149,6 +153,9 @@ fn line(key: &Key, now: Timestamp) -> String {
     if key.kind() == KeyType::Worker {
         say("worker".into());
     }
+    if key.mcp_changes {
+        say("changes by MCP".into());
+    }
     if let Some(member) = key.member {
         say(format!("member {member}"));
     }
@@ -173,6 +180,7 @@ fn as_json(key: &Key) -> Value {
         "account": key.account.get(),
         "member": key.member.map(MemberId::get),
         "type": key.kind().as_str(),
+        "mcpChanges": key.mcp_changes,
         "purpose": key.purpose,
         "lastFour": key.last_four,
         "created": key.created_at.to_string(),

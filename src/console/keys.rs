@@ -2,7 +2,7 @@
 
 use askama::Template;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::filters;
 use super::frame::{Frame, Section};
@@ -27,6 +27,7 @@ struct Token {
     created_at: String,
     last_used_at: Option<String>,
     expires_at: Option<String>,
+    mcp_changes: bool,
 }
 
 #[derive(Deserialize)]
@@ -96,16 +97,17 @@ pub(super) async fn change(visit: Visit) -> Result<Answer, Problem> {
     let sent = |name| visit.form.get(name);
     match sent("do") {
         "key" => {
-            let mut body = Map::from_iter([("description".to_owned(), sent("description").into())]);
+            let mcp = sent("mcp") == "yes";
+            let mut body = json!({ "description": sent("description"), "mcpChanges": mcp });
             if !sent("days").is_empty() {
                 let days = sent("days").parse::<u64>().map_err(|_| {
                     Problem::invalid("days must be a whole number, or empty for a key without end")
                 })?;
                 let lasts = std::time::Duration::from_secs(days.saturating_mul(86_400));
                 let end = visit.console.http.mint.clock().now().plus(lasts);
-                body.insert("expiresAt".into(), end.to_string().into());
+                body["expiresAt"] = end.to_string().into();
             }
-            let answer = visit.carry_out(visit.on("createToken").sends(body.into())).await?;
+            let answer = visit.carry_out(visit.on("createToken").sends(body)).await?;
             let made: Created = serde_json::from_value(answer).map_err(Problem::internal)?;
             page(&visit, made.token.token).await
         }

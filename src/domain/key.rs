@@ -72,6 +72,8 @@ pub struct Key {
     /// For the key of an Agent's worker, the job that provisioned it: the key is given secrets
     /// while that job is the last one of the Agent's computer.
     pub worker_job: Option<Uuid>,
+    /// Whether tools of MCP may change what this key may, though the operator does not let all keys.
+    pub mcp_changes: bool,
 }
 
 impl Key {

@@ -23,7 +23,7 @@ pub(super) struct Call {
     pub(super) http: Arc<Http>,
     /// Makes requests of operations, as the caller of the key.
     pub(super) api: InProcess,
-    /// Whether the operator lets tools change anything.
+    /// Whether tools may change anything: the operator or the key lets them.
     pub(super) changes: bool,
     pub(super) fence: Fence,
     pub(super) held: Held,

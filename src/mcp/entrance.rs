@@ -22,7 +22,7 @@ use super::call::Held;
 use super::cancelling::{ClientName, Running, SESSION, Sent};
 use super::server::Server;
 use crate::app::access::need::Effect;
-use crate::app::access::{Credential, Denied, token};
+use crate::app::access::{Caller, Credential, Denied, token};
 use crate::http::Http;
 use crate::http::error::{Code, Problem};
 use crate::http::in_process::InProcess;
@@ -37,7 +37,7 @@ pub(super) const ROUTE: &str = "/mcp";
 /// Settings that all requests share.
 pub(super) struct Door {
     pub(super) http: Arc<Http>,
-    /// Whether tools may change anything.
+    /// Whether tools may make changes with every key.
     pub(super) changes: bool,
     pub(super) running: Running,
 }
@@ -64,7 +64,8 @@ pub(super) struct Visitor {
     from: IpAddr,
 }
 
-/// The server of the protocol; with `changes` its tools may change what the key may.
+/// The server of the protocol; with `changes` its tools may change what the key may, and without it
+/// only those of a key that lets them.
 pub fn router(http: Arc<Http>, changes: bool) -> Router<Arc<Http>> {
     // Hosts are not checked: a page that reaches this server by a name of its own has no key, and
     // the browser sends none by itself. Origins are checked below, before the key is looked at.
@@ -193,6 +194,13 @@ fn unknown(is_sent: bool) -> Problem {
         }
     };
     Problem::new(Code::Unauthorized, detail)
+}
+
+impl Door {
+    /// Whether tools may make changes with the key of this caller.
+    pub(super) fn lets_change(&self, caller: &Caller) -> bool {
+        self.changes || caller.key.mcp_changes
+    }
 }
 
 impl Visitor {

@@ -30,7 +30,7 @@ pub(super) struct Identity {
     member: Option<String>,
     /// The only inboxes that the person may use; null for all below the account.
     restricted_to: Option<Vec<i64>>,
-    /// Whether the operator lets tools change anything.
+    /// Whether tools may change anything: the operator or the key lets them.
     changes: bool,
     /// The version of the server.
     version: &'static str,

@@ -35,7 +35,7 @@ impl Server {
         Ok(Call {
             http: Arc::clone(&self.0.http),
             api: visitor.api.clone(),
-            changes: self.0.changes,
+            changes: self.0.lets_change(&visitor.api.caller),
             fence: Fence::new(&self.0.http.mint),
             held: visitor.held.clone(),
             end: visitor.end,
@@ -43,8 +43,12 @@ impl Server {
         })
     }
 
-    fn row(&self, name: &str) -> Option<&'static Row> {
-        offered(self.0.changes).find(|row| row.name == name)
+    /// The tools that this caller may use.
+    fn offered(
+        &self,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<impl Iterator<Item = &'static Row>, ErrorData> {
+        Ok(offered(self.0.lets_change(&visitor(context)?.api.caller)))
     }
 
     /// Runs a tool. A change is counted in the rate of the key, and authenticated again.
@@ -140,14 +144,15 @@ impl ServerHandler for Server {
     async fn list_tools(
         &self,
         _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = offered(self.0.changes).filter_map(Row::tool).cloned().collect();
+        let tools = self.offered(&context)?.filter_map(Row::tool).cloned().collect();
         Ok(ListToolsResult::with_all_items(tools))
     }
 
+    /// For the SDK, which checks the header fields of a call by its schema, before the caller is known.
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.row(name)?.tool().cloned()
+        offered(true).find(|row| row.name == name)?.tool().cloned()
     }
 
     async fn call_tool(
@@ -155,10 +160,11 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Some(row) = self.row(&request.name) else {
+        let Some(row) = self.offered(&context)?.find(|row| row.name == request.name) else {
             // The name is the client's, and may be as long as a body.
             let detail = "there is no such tool: tools/list shows those that are there; the \
-                          operator switches those that change something on by --mcp-changes";
+                          operator offers those that change something by --mcp-changes, or the \
+                          maker of a key by mcpChanges";
             return Err(ErrorData::invalid_params(detail, None));
         };
         let running = self.run(row, request, &context);

@@ -18,7 +18,7 @@ pub(super) type Calling = Pin<Box<dyn Future<Output = Result<CallToolResult, Pro
 pub(super) struct Row {
     pub(super) name: &'static str,
     title: &'static str,
-    /// A tool that changes something is there only where the operator lets it.
+    /// A tool that changes something is there only where the operator or the key lets it.
     pub(super) effect: Effect,
     about: &'static str,
     input: fn() -> Option<Arc<JsonObject>>,

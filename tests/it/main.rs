@@ -60,6 +60,7 @@ mod machines;
 mod mailin;
 mod mcp;
 mod mcp_cancel;
+mod mcp_changes;
 mod mcp_conformance;
 mod mcp_fence;
 mod mcp_outcomes;

@@ -16,7 +16,7 @@ pub const AGENT: &str = "support@agents.example";
 const SENDER: &str = "alice@good.example";
 
 /// Tools that change something.
-const CHANGING: [&str; 3] = ["allow_sender", "mark_read", "record_outcome"];
+pub const CHANGING: [&str; 3] = ["allow_sender", "mark_read", "record_outcome"];
 
 pub async fn started() -> TestGateway {
     TestGateway::with_settings(|settings| settings.mcp = McpTools::All).await
@@ -398,50 +398,6 @@ async fn a_key_is_a_bearer_and_counts_as_one_of_the_api() {
     let (status, _) = TestGateway::request(&gateway, "GET", "/account?x=1", None).await;
     assert_eq!(status, 429, "the key has used up its rate");
     gateway.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_change_counts_as_a_change_and_is_in_the_audit_log() {
-    let gateway = TestGateway::with_settings(|settings| {
-        settings.mcp = McpTools::All;
-        settings.rules.access.rates.writes_per_minute = 1;
-    })
-    .await;
-    let mcp = client(&gateway);
-    let inbox = gateway.house.agents["support"].id.get();
-    let allow = |sender: &str| json!({ "inbox": inbox, "sender": sender });
-    mcp.done("allow_sender", allow("carol@good.example")).await;
-    let said = mcp.failed("allow_sender", allow("dave@good.example")).await;
-    assert!(said.contains("too many requests to write") && said.contains("Retry-After"), "{said}");
-    mcp.done("get_policy", json!({ "inbox": inbox })).await;
-    let audit = gateway.get("/audit").await.to_string();
-    assert!(
-        audit.contains("carol@good.example") && !audit.contains("dave@good.example"),
-        "{audit}"
-    );
-    gateway.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn tools_that_change_something_are_there_only_where_the_operator_lets_them() {
-    let gateway = TestGateway::start().await;
-    let mcp = client(&gateway);
-    let names: Vec<Value> = mcp.tools().await.iter().map(|tool| tool["name"].clone()).collect();
-    assert_eq!(names.len(), 11, "{names:?}");
-    assert!(CHANGING.iter().all(|name| !names.contains(&json!(name))), "{names:?}");
-    let inbox = gateway.house.agents["support"].id.get();
-    let parameters = json!({
-        "name": "allow_sender", "arguments": { "inbox": inbox, "sender": "carol@good.example" },
-    });
-    let refused = mcp.ask("tools/call", parameters).await;
-    assert!(refused["error"]["message"].as_str().unwrap().contains("--mcp-changes"), "{refused}");
-    let policy = mcp.done("get_policy", json!({ "inbox": inbox })).await;
-    assert!(!policy.to_string().contains("carol@good.example"));
-    gateway.finish().await;
-
-    let none = TestGateway::with_settings(|settings| settings.mcp = McpTools::None).await;
-    assert_eq!(client(&none).post("{}", &[]).await.status, 404);
-    none.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,7 @@ use reqwest::Response;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::support::mcp::Mcp;
+use crate::support::mcp::{Mcp, by_python, by_typescript, text};
 use crate::support::{PATIENCE, TestGateway};
 
 struct Client<'m> {
@@ -55,11 +55,32 @@ async fn rest(answer: Response) -> String {
     timeout(PATIENCE, answer.text()).await.expect("the answer ends").unwrap()
 }
 
+/// Rules by which a key has one reader of events.
+const ONE_READER: &str = "[rates]\nreads_per_minute = 0\nwrites_per_minute = 0\n\
+     keyless_per_minute = 0\n[events]\nmax_waiting_per_key = 1\n";
+
+/// A wait that a published client abandons gives its place back, while the client goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_that_a_published_client_abandons_gives_its_place_back() {
+    let gateway = TestGateway::with_rules(&[("access.toml", ONE_READER)]).await;
+    let url = Mcp::of(gateway.http, &gateway.key).url;
+    let asked = |mode: &str| json!({ "mode": mode, "url": url, "key": gateway.key, "steps": [{ "do": "abandon" }] });
+    for said in [
+        by_python(&asked("auto")).await,
+        by_python(&asked("legacy")).await,
+        by_typescript(&asked("legacy")).await,
+    ] {
+        let came = &said["came"][0];
+        let meanwhile = text(&came["meanwhile"]);
+        assert!(meanwhile.contains("waiting for events"), "{came}");
+        assert_eq!(came["free"]["structuredContent"]["timedOut"], true, "{came}");
+    }
+    gateway.finish().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_wait_ends_and_gives_its_place_back_and_no_other_does() {
-    let rules = "[rates]\nreads_per_minute = 0\nwrites_per_minute = 0\nkeyless_per_minute = 0\n\
-                 [events]\nmax_waiting_per_key = 1\n";
-    let gateway = TestGateway::with_rules(&[("access.toml", rules)]).await;
+    let gateway = TestGateway::with_rules(&[("access.toml", ONE_READER)]).await;
     let mcp = Mcp::of(gateway.http, &gateway.key);
     let (client, other) = (Client::new(&mcp).await, Client::new(&mcp).await);
     assert_ne!(client.session, other.session);

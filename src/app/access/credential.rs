@@ -63,6 +63,7 @@ impl Access {
             last_used_at: None,
             revoked_at: None,
             worker_job: None,
+            mcp_changes: false,
         };
         let way_in = Some(kind);
         Ok(Caller { key, account, member: None, level, has_api: true, way_in })

@@ -169,6 +169,7 @@ impl Access {
             last_used_at: None,
             revoked_at: None,
             worker_job: None,
+            mcp_changes: false,
         };
         let ticket = ConsoleSession {
             id: ConsoleSessionId(self.mint.uuid()),

@@ -13,6 +13,27 @@ use crate::store::{KeyInsertion, NamedKey, RevocableKeys};
 /// In bytes: long enough for a purpose; bounds each list.
 pub(super) const LONGEST_PURPOSE: usize = 200;
 
+/// The properties that the maker of a key chooses.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KeyTerms<'a> {
+    /// For people, to tell keys apart.
+    pub purpose: &'a str,
+    /// Without it the key never expires.
+    pub expires_at: Option<Timestamp>,
+    /// Whether tools of MCP may make changes with the key.
+    pub mcp_changes: bool,
+}
+
+impl<'a> KeyTerms<'a> {
+    pub fn of(purpose: &'a str) -> Self {
+        Self { purpose, ..Self::default() }
+    }
+
+    pub fn until(self, end: Timestamp) -> Self {
+        Self { expires_at: Some(end), ..self }
+    }
+}
+
 /// A new API key with its token, which is shown only now.
 pub struct NewKey {
     pub key: Key,
@@ -27,17 +48,16 @@ impl Tenancy {
         account: AccountId,
         purpose: &str,
     ) -> Result<NewKey, TenancyError> {
-        self.issue_key(KeyOwner::Account(account), purpose, None).await
+        self.issue_key(KeyOwner::Account(account), KeyTerms::of(purpose)).await
     }
 
-    /// Creates an API key of an account or a member. Without `expires_at` it never expires.
+    /// Creates an API key of an account or a member.
     pub async fn issue_key(
         &self,
         owner: KeyOwner,
-        purpose: &str,
-        expires_at: Option<Timestamp>,
+        terms: KeyTerms<'_>,
     ) -> Result<NewKey, TenancyError> {
-        self.issue(owner, purpose, expires_at, None).await
+        self.issue(owner, terms, None).await
     }
 
     /// Creates the key of an Agent's provisioned worker: for the operator alone, as no caller of the
@@ -45,20 +65,18 @@ impl Tenancy {
     pub async fn issue_worker_key(
         &self,
         agent: AccountId,
-        purpose: &str,
-        expires_at: Option<Timestamp>,
+        terms: KeyTerms<'_>,
     ) -> Result<NewKey, TenancyError> {
         let computer = self.store.computer(agent).await?;
         let job = computer.filter(|one| one.state == ComputerState::Provisioned);
         let job = job.and_then(|one| one.job).ok_or(TenancyError::NoWorker(agent))?;
-        self.issue(KeyOwner::Account(agent), purpose, expires_at, Some(job.id)).await
+        self.issue(KeyOwner::Account(agent), terms, Some(job.id)).await
     }
 
     async fn issue(
         &self,
         owner: KeyOwner,
-        purpose: &str,
-        expires_at: Option<Timestamp>,
+        KeyTerms { purpose, expires_at, mcp_changes }: KeyTerms<'_>,
         worker_job: Option<Uuid>,
     ) -> Result<NewKey, TenancyError> {
         if purpose.len() > LONGEST_PURPOSE || purpose.chars().any(char::is_control) {
@@ -84,6 +102,7 @@ impl Tenancy {
             last_used_at: None,
             revoked_at: None,
             worker_job,
+            mcp_changes,
         };
         let most = self.rules.keys.max_per_owner;
         match self.store.insert_key(&key, hash, most, self.act()).await? {

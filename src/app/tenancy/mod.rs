@@ -22,7 +22,7 @@ pub use addresses::Claiming;
 pub use domains::{Proof, proof_name};
 pub use error::TenancyError;
 pub use inbound_policy::{AllowedPage, ListChange};
-pub use keys::NewKey;
+pub use keys::{KeyTerms, NewKey};
 pub use members::Invitation;
 
 use crate::domain::audit::Actor;

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::app::access::token;
+use crate::app::tenancy::KeyTerms;
 use crate::domain::id::KeyId;
 use crate::domain::key::{Key, KeyType};
 use crate::domain::words::words;
@@ -39,6 +40,8 @@ pub struct Token {
     last_used_at: Option<Date>,
     /// When it expires; null for never.
     expires_at: Option<Date>,
+    /// Whether tools of MCP may make changes with it, though the operator does not let all keys.
+    mcp_changes: bool,
 }
 
 words! { IssuedType { Admin = "admin", } }
@@ -67,13 +70,18 @@ pub struct Create {
     /// When it expires; never without this.
     #[schemars(extend("x-null" = true))]
     expires_at: Option<Moment>,
+    /// Whether tools of MCP may make changes with it, though the operator does not let all keys.
+    #[serde(default)]
+    mcp_changes: bool,
 }
 
 pub async fn create(call: Call, request: Create) -> Result<Created, Problem> {
     let expires_at = request.expires_at.map(|Moment(at)| at);
     call.caller.may_issue(expires_at)?;
     let tenancy = call.tenancy();
-    let made = tenancy.issue_key(call.target.owner(), &request.description, expires_at).await?;
+    let Create { description, mcp_changes, .. } = request;
+    let terms = KeyTerms { purpose: &description, expires_at, mcp_changes };
+    let made = tenancy.issue_key(call.target.owner(), terms).await?;
     Ok(Created { token: shape(&made.key, Some(&made.token)) })
 }
 
@@ -130,5 +138,6 @@ fn shape(key: &Key, token: Option<&str>) -> Token {
         created_at: Date(key.created_at),
         last_used_at: key.last_used_at.map(Date),
         expires_at: key.expires_at.map(Date),
+        mcp_changes: key.mcp_changes,
     }
 }

@@ -84,7 +84,7 @@ use crate::app::mailbox::links::Links;
 use crate::app::mailbox::outcomes::Outcomes;
 use crate::app::relay::Relays;
 use crate::app::system::{Parts, System};
-use crate::app::tenancy::{Claiming, Invitation, Tenancy};
+use crate::app::tenancy::{Claiming, Invitation, KeyTerms, Tenancy};
 use crate::app::vault::Vault;
 use crate::console::{self, Console};
 use crate::domain::account::{Account, AccountType};
@@ -311,7 +311,7 @@ impl House {
         };
         let member = self.tenancy.invite(&account, invitation).await.unwrap();
         let owner = KeyOwner::Member(member.id);
-        let token = self.tenancy.issue_key(owner, "test", None).await.unwrap().token;
+        let token = self.tenancy.issue_key(owner, KeyTerms::of("test")).await.unwrap().token;
         self.residents.insert(name, Resident { account, token });
         member
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::app::access::{Credential, Denied};
+use crate::app::tenancy::KeyTerms;
 use crate::domain::account::Account;
 use crate::domain::audit::Actor;
 use crate::domain::console_session::Browser;
@@ -32,7 +33,7 @@ impl House {
             self.store.assign_features(account, &on, act).await.unwrap();
         }
         self.http.use_cases.computers.provision(agent).await.unwrap();
-        self.tenancy.issue_worker_key(agent.id, purpose, None).await.unwrap().token
+        self.tenancy.issue_worker_key(agent.id, KeyTerms::of(purpose)).await.unwrap().token
     }
 
     /// Employs a worker of this Agent, and calls it `name`.
@@ -190,7 +191,7 @@ async fn a_workers_key_ends_with_its_provisioning() {
     let deprovision = format!("{computer}/deprovision");
     house.post("org1", &deprovision, json!({})).await.success(202);
     refused(&house).await;
-    let none = house.tenancy.issue_worker_key(agent, "x", None).await;
+    let none = house.tenancy.issue_worker_key(agent, KeyTerms::of("x")).await;
     assert!(none.err().unwrap().to_string().contains("is not provisioned"));
     // It does not employ itself again, and is no other's worker.
     for caller in ["worker", "org1"] {

@@ -213,8 +213,8 @@ pub async fn insert(
         return Ok(KeyInsertion::TooMany);
     }
     sql("INSERT INTO keys (id, account_id, member_id, hash, last_four, purpose, created_at,
-                           expires_at, worker_job)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)")
+                           expires_at, worker_job, mcp_changes)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)")
     .bind(key.id.0)
     .bind(key.account)
     .bind(key.member.map(MemberId::get))
@@ -224,6 +224,7 @@ pub async fn insert(
     .bind(key.created_at)
     .bind(key.expires_at.map(Timestamp::millis))
     .bind(key.worker_job)
+    .bind(i64::from(key.mcp_changes))
     .execute(tx.on())
     .await?;
     Ok(KeyInsertion::Inserted)
@@ -236,6 +237,7 @@ pub fn creation(key: &Key) -> Vec<Change> {
     changes.extend(key.member.map(|member| Change::made("memberId", member)));
     changes.extend(key.expires_at.map(|end| Change::made("expiresAt", end)));
     changes.extend(key.worker_job.map(|_| Change::made("type", key.kind())));
+    changes.extend(key.mcp_changes.then(|| Change::made("mcpChanges", true)));
     changes
 }
 
@@ -299,7 +301,7 @@ async fn owner_exists(tx: &mut Transaction, owner: KeyOwner) -> Result<bool, Sto
 pub const HOLDER_COLUMNS: &str = concat!(
     "keys.id AS key_id, keys.account_id, member_id, last_four, purpose,
      keys.created_at AS key_created_at, keys.expires_at, last_used_at, revoked_at, worker_job,
-     email, role, permitted, members.created_at AS member_created_at,",
+     mcp_changes, email, role, permitted, members.created_at AS member_created_at,",
     feature_columns!("api" of "accounts"),
 );
 
@@ -315,7 +317,8 @@ pub const HOLDERS: &str = "JOIN accounts ON accounts.id = keys.account_id
              AND (above.active = 0 OR above.deleted_at IS NOT NULL))";
 
 const COLUMNS: &str = "id AS key_id, account_id, member_id, last_four, purpose,
-     created_at AS key_created_at, expires_at, last_used_at, revoked_at, worker_job";
+     created_at AS key_created_at, expires_at, last_used_at, revoked_at, worker_job,
+     mcp_changes";
 
 fn select(rest: &'static str) -> Statement {
     let mut query = sql("SELECT ");
@@ -345,6 +348,7 @@ fn key(row: &Row) -> Result<Key, StoreError> {
         last_used_at: columns.optional_time("last_used_at")?,
         revoked_at: columns.optional_time("revoked_at")?,
         worker_job: columns.optional_uuid("worker_job")?,
+        mcp_changes: columns.flag("mcp_changes")?,
     })
 }
 

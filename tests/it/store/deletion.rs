@@ -51,6 +51,7 @@ fn key(account: &Account, octet: u8) -> (Key, KeyHash) {
         last_used_at: None,
         revoked_at: None,
         worker_job: None,
+        mcp_changes: false,
     };
     (key, KeyHash([octet; 32]))
 }

@@ -39,6 +39,7 @@ pub fn key(account: &Account, member: Option<MemberId>) -> Key {
         last_used_at: None,
         revoked_at: None,
         worker_job: None,
+        mcp_changes: false,
     }
 }
 

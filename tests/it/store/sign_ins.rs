@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use gatepost::app::access::{Access, Denied, LinkError, SignedIn, Target, csrf, csrf_matches};
-use gatepost::app::tenancy::Tenancy;
+use gatepost::app::tenancy::{KeyTerms, Tenancy};
 use gatepost::domain::account::Account;
 use gatepost::domain::audit::Actor;
 use gatepost::domain::clock::{Clock, Timestamp};
@@ -59,8 +59,9 @@ impl Gateway {
     }
 
     async fn token(&self, owner: KeyOwner, hours: Option<i64>) -> String {
-        let end = hours.map(|hours| Timestamp::from_millis(START + hours * HOUR));
-        self.tenancy.issue_key(owner, "test", end).await.unwrap().token
+        let expires_at = hours.map(|hours| Timestamp::from_millis(START + hours * HOUR));
+        let terms = KeyTerms { expires_at, ..KeyTerms::of("test") };
+        self.tenancy.issue_key(owner, terms).await.unwrap().token
     }
 
     async fn sign_in(&self, token: &str) -> SignedIn {
@@ -171,7 +172,7 @@ async fn a_revoked_key_ends_its_sessions_on_another_gateway(kind: Kind) {
     let (one, two) = (Gateway::new(&scene.store), Gateway::new(&scene.open().await));
     let someone = member(&scene, &scene.organization, "a@good.example", &[]).await;
     member(&scene, &scene.organization, "b@good.example", &[]).await;
-    let mine = one.tenancy.issue_key(KeyOwner::Account(scene.agent.id), "x", None).await.unwrap();
+    let mine = one.tenancy.create_key(scene.agent.id, "x").await.unwrap();
     let theirs = one.token(KeyOwner::Member(someone.id), None).await;
     let (mine, session) = (mine.key.id, one.sign_in(&mine.token).await);
     let of_member = one.sign_in(&theirs).await;

@@ -28,10 +28,27 @@ async function call(client, step) {
   return { ...result, progress };
 }
 
+async function abandon(client) {
+  const wait = (seconds, options) =>
+    client.callTool({ name: 'wait_for_message', arguments: { seconds } }, undefined, options);
+  const stop = new AbortController();
+  const begun = new Promise((onprogress) => {
+    const given = { onprogress, signal: stop.signal, timeout: 300_000 };
+    wait(300, given).catch(() => {});
+  });
+  await begun;
+  const meanwhile = await wait(1);
+  stop.abort();
+  let free;
+  do { free = await wait(1); } while (free.isError);
+  return { meanwhile, free };
+}
+
 function take(client, step) {
   const { do: kind, cursor, uri } = step;
   switch (kind) {
     case 'call': return call(client, step);
+    case 'abandon': return abandon(client);
     case 'tools': return client.listTools();
     case 'resources': return client.listResources({ cursor });
     case 'templates': return client.listResourceTemplates();

@@ -27,10 +27,31 @@ async def called(client, step):
     return {**shown(await call), "progress": heard}
 
 
+async def abandoned(client):
+    begun = asyncio.Event()
+
+    async def progress(*_):
+        begun.set()
+
+    async def wait(seconds, listening=None):
+        arguments = {"seconds": seconds}
+        return shown(await client.call_tool("wait_for_message", arguments, progress_callback=listening))
+
+    waiting = asyncio.create_task(wait(300, progress))
+    await begun.wait()
+    meanwhile = await wait(1)
+    waiting.cancel()
+    while (free := await wait(1))["isError"]:
+        pass
+    return {"meanwhile": meanwhile, "free": free}
+
+
 async def take(client, step):
     match step["do"]:
         case "call":
             return await called(client, step)
+        case "abandon":
+            return await abandoned(client)
         case "tools":
             return shown(await client.list_tools())
         case "resources":

@@ -9,7 +9,7 @@ use sqlx::{AssertSqlSafe, Row as _};
 use url::Url;
 use uuid::Uuid;
 
-use crate::app::tenancy::{Claiming, Invitation};
+use crate::app::tenancy::{Claiming, Invitation, KeyTerms};
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
 use crate::domain::agent_config::ConfigKind;
@@ -152,7 +152,7 @@ impl AccessWorld {
         let account = tenancy.account(self.account(about.at)).await.unwrap();
         let member = tenancy.invite(&account, invitation).await.unwrap();
         let owner = KeyOwner::Member(member.id);
-        let key = tenancy.issue_key(owner, &badge(person), None).await.unwrap();
+        let key = tenancy.issue_key(owner, KeyTerms::of(&badge(person))).await.unwrap();
         self.tree.people[person].id = member.id.get();
         let (what, owner) = (badge(person), Owner::Person(person));
         Key { what, owner, token: key.token, good: true, worker: false }
