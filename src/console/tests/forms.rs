@@ -43,6 +43,23 @@ async fn a_form_that_is_refused_shows_why_and_keeps_what_was_typed() {
 }
 
 #[tokio::test]
+async fn the_box_of_a_new_key_lets_tools_change_something_and_no_box_does_not() {
+    let house = House::new().await;
+    let browser = Browser::of(&house, "agent1").await;
+    let page = format!("/console/{}/keys", house.id("agent1"));
+    let key = |purpose| [("do", "key"), ("description", purpose), ("days", "")];
+    assert_eq!(browser.submit(&page, &key("reads")).await.status, 200);
+    let changes = [&key("changes")[..], &[("mcp", "yes")]].concat();
+    assert_eq!(browser.submit(&page, &changes).await.status, 200);
+    let keys = house.get("agent1", "/tokens").await.success(200)["tokens"].clone();
+    for (purpose, lets) in [("reads", false), ("changes", true)] {
+        let key = keys.as_array().unwrap().iter().find(|key| key["description"] == purpose);
+        assert_eq!(key.unwrap()["mcpChanges"], lets, "{keys}");
+    }
+    assert_eq!(browser.get(&page).await.text().matches("MCP may change").count(), 1);
+}
+
+#[tokio::test]
 async fn an_address_that_looks_like_another_is_told_before_it_is_on_the_list() {
     const DOUBTFUL: &str = "b\u{43e}ss@good.example";
     let house = House::new().await;
