@@ -58,7 +58,7 @@ mod vault;
 use self::api::{ApiRules, SharedUseCases};
 use self::incoming::{Incoming, SmtpSettings};
 pub use self::pulse::Pulse;
-pub use self::settings::{McpTools, OtlpSettings, RunError, Settings, TlsSettings};
+pub use self::settings::{OtlpSettings, RunError, Settings, TlsSettings};
 pub use self::sockets::{SocketError, Sockets};
 use self::stores::{Opened, Stores};
 use self::threads::Threads;

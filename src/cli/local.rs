@@ -10,8 +10,9 @@ use ipnet::IpNet;
 
 use super::Failure;
 use crate::domain::domain_name::DomainName;
+use crate::mcp::Changes;
 use crate::rules::Rules;
-use crate::run::{FrontEnd, McpTools, Settings, TlsSettings};
+use crate::run::{FrontEnd, Settings, TlsSettings};
 use crate::store::Location;
 
 /// The domain of the Agents.
@@ -57,7 +58,7 @@ pub(super) fn settings(
         trusted_proxy: Vec::new(),
         cors_origin: Vec::new(),
         console: true,
-        mcp: McpTools::Reading,
+        mcp: Some(Changes::ByKey),
         releases_secrets: false,
         mta_sts: None,
         tls_reports: None,

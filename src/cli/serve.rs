@@ -17,7 +17,8 @@ use super::{Command, Failure, doctor, say, with_causes};
 use crate::config::{CertificateFiles, LogLevel, LogOptions, OtlpOptions, ServeOptions};
 use crate::domain::acme_challenge::AcmeChallenge;
 use crate::domain::domain_name::DomainName;
-use crate::run::{self, FrontEnd, McpTools, OtlpSettings, Running, Settings, Sockets, TlsSettings};
+use crate::mcp::Changes;
+use crate::run::{self, FrontEnd, OtlpSettings, Running, Settings, Sockets, TlsSettings};
 use crate::store::{Location, StorePlace, TLS};
 use crate::telemetry;
 use crate::tls::{ACME, Paths, acme};
@@ -247,12 +248,13 @@ pub(super) async fn settings(options: ServeOptions) -> Result<Settings, Failure>
     })
 }
 
-fn mcp(options: &ServeOptions) -> McpTools {
-    match (options.no_mcp, options.mcp_changes) {
-        (Some(true), _) => McpTools::None,
-        (_, Some(true)) => McpTools::All,
-        _ => McpTools::Reading,
-    }
+/// None for no MCP server.
+fn mcp(options: &ServeOptions) -> Option<Changes> {
+    let changes = options.mcp_changes.map_or(Changes::ByKey, |lets| match lets {
+        true => Changes::Always,
+        false => Changes::Never,
+    });
+    Some(changes).filter(|_| options.no_mcp != Some(true))
 }
 
 #[cfg(not(feature = "mailin"))]

@@ -90,7 +90,7 @@ pub struct ServeOptions {
     )]
     pub no_mcp: Option<bool>,
     /// Let tools of MCP make changes with any key: mark mail as read, record an outcome, allow a
-    /// sender. Without it only keys that were made for it do
+    /// sender. false: with none. Without it only keys that were made for it do
     #[arg(
         long, env = "GATEPOST_MCP_CHANGES", num_args = 0..=1, default_missing_value = "true",
         require_equals = true, value_name = "BOOL"

@@ -62,7 +62,8 @@ fn the_template_names_every_setting() {
     assert!(smtp.is_some() && http.is_some() && hostname.is_some() && dns.is_some());
     assert!(metrics.is_some());
     assert!(trusted_proxy.is_some() && public_url.is_some() && cors_origin.is_some());
-    assert_eq!([no_console, no_mcp, mcp_changes, release_secrets], [Some(false); 4]);
+    assert_eq!([no_console, no_mcp, release_secrets], [Some(false); 3]);
+    assert_eq!(mcp_changes, Some(true));
     assert!(egress_allow.is_some() && policies.is_some() && postmaster.is_some());
     assert!(smtps.is_some() && smtp_cert.is_some() && smtp_key.is_some());
     assert!(http_cert.is_some() && http_key.is_some());

@@ -2,7 +2,7 @@
 
 use askama::Template;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::filters;
 use super::frame::{Frame, Section};
@@ -98,16 +98,19 @@ pub(super) async fn change(visit: Visit) -> Result<Answer, Problem> {
     match sent("do") {
         "key" => {
             let mcp = sent("mcp") == "yes";
-            let mut body = json!({ "description": sent("description"), "mcpChanges": mcp });
+            let mut body = Map::from_iter([
+                ("description".to_owned(), sent("description").into()),
+                ("mcpChanges".to_owned(), mcp.into()),
+            ]);
             if !sent("days").is_empty() {
                 let days = sent("days").parse::<u64>().map_err(|_| {
                     Problem::invalid("days must be a whole number, or empty for a key without end")
                 })?;
                 let lasts = std::time::Duration::from_secs(days.saturating_mul(86_400));
                 let end = visit.console.http.mint.clock().now().plus(lasts);
-                body["expiresAt"] = end.to_string().into();
+                body.insert("expiresAt".into(), end.to_string().into());
             }
-            let answer = visit.carry_out(visit.on("createToken").sends(body)).await?;
+            let answer = visit.carry_out(visit.on("createToken").sends(body.into())).await?;
             let made: Created = serde_json::from_value(answer).map_err(Problem::internal)?;
             page(&visit, made.token.token).await
         }

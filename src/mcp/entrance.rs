@@ -34,11 +34,20 @@ use crate::http::request::body;
 /// Where the server is.
 pub(super) const ROUTE: &str = "/mcp";
 
+/// Where tools that change something are there, within the rights of their key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changes {
+    Never,
+    /// With keys that were made for it.
+    ByKey,
+    /// With every key.
+    Always,
+}
+
 /// Settings that all requests share.
 pub(super) struct Door {
     pub(super) http: Arc<Http>,
-    /// Whether tools may make changes with every key.
-    pub(super) changes: bool,
+    pub(super) changes: Changes,
     pub(super) running: Running,
 }
 
@@ -64,9 +73,8 @@ pub(super) struct Visitor {
     from: IpAddr,
 }
 
-/// The server of the protocol; with `changes` its tools may change what the key may, and without it
-/// only those of a key that lets them.
-pub fn router(http: Arc<Http>, changes: bool) -> Router<Arc<Http>> {
+/// The server of the protocol.
+pub fn router(http: Arc<Http>, changes: Changes) -> Router<Arc<Http>> {
     // Hosts are not checked: a page that reaches this server by a name of its own has no key, and
     // the browser sends none by itself. Origins are checked below, before the key is looked at.
     let config = StreamableHttpServerConfig::default()
@@ -199,7 +207,11 @@ fn unknown(is_sent: bool) -> Problem {
 impl Door {
     /// Whether tools may make changes with the key of this caller.
     pub(super) fn lets_change(&self, caller: &Caller) -> bool {
-        self.changes || caller.key.mcp_changes
+        match self.changes {
+            Changes::Never => false,
+            Changes::ByKey => caller.key.mcp_changes,
+            Changes::Always => true,
+        }
     }
 }
 

@@ -36,4 +36,4 @@ mod shapes;
 mod table;
 mod waiting;
 
-pub use self::entrance::router;
+pub use self::entrance::{Changes, router};

@@ -150,7 +150,7 @@ impl ServerHandler for Server {
         Ok(ListToolsResult::with_all_items(tools))
     }
 
-    /// For the SDK, which checks the header fields of a call by its schema, before the caller is known.
+    /// For the SDK, which checks the header fields of a call by its schema, and does not say whose it is.
     fn get_tool(&self, name: &str) -> Option<Tool> {
         offered(true).find(|row| row.name == name)?.tool().cloned()
     }
@@ -164,7 +164,7 @@ impl ServerHandler for Server {
             // The name is the client's, and may be as long as a body.
             let detail = "there is no such tool: tools/list shows those that are there; the \
                           operator offers those that change something by --mcp-changes, or the \
-                          maker of a key by mcpChanges";
+                          maker of a key by mcpChanges, unless the operator forbids it";
             return Err(ErrorData::invalid_params(detail, None));
         };
         let running = self.run(row, request, &context);

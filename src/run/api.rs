@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Router;
 
-use super::{McpTools, Stores, authenticator};
+use super::{Stores, authenticator};
 use crate::app::access::Access;
 use crate::app::agents::Agents;
 use crate::app::apps::Apps;
@@ -31,7 +31,7 @@ use crate::domain::domain_name::DomainName;
 use crate::domain::id::Mint;
 use crate::domain::tls_report::ReportAddress;
 use crate::http::{self, Http, UseCases};
-use crate::mcp;
+use crate::mcp::{self, Changes};
 use crate::metrics::Metrics;
 use crate::rules::{AccessRules, AppRules, IntakeRules, WebhookRules};
 use crate::store::Store;
@@ -135,14 +135,10 @@ pub(super) fn tenants_authenticator(
 }
 
 /// The router of the API, with the MCP server and the console. `console` says whether browsers reach
-/// it by https; None for no console.
-pub(super) fn router(api: &Arc<Http>, console: Option<bool>, tools: McpTools) -> Router {
+/// it by https; None for no console. `changes` is None for no MCP server.
+pub(super) fn router(api: &Arc<Http>, console: Option<bool>, changes: Option<Changes>) -> Router {
     let pages = console.map(|secure| console::router(Console::new(Arc::clone(api), secure)));
-    let tools = match tools {
-        McpTools::None => None,
-        McpTools::Reading => Some(mcp::router(Arc::clone(api), false)),
-        McpTools::All => Some(mcp::router(Arc::clone(api), true)),
-    };
+    let tools = changes.map(|changes| mcp::router(Arc::clone(api), changes));
     let rooms = pages.into_iter().chain(tools);
     let beside = rooms.fold(Router::new(), |all, room| all.merge(room));
     http::router(Arc::clone(api), beside)

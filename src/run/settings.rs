@@ -17,6 +17,7 @@ use crate::domain::domain_name::DomainName;
 use crate::domain::mta_sts::MtaSts;
 use crate::domain::tls_report::ReportAddress;
 use crate::egress::client::EgressError;
+use crate::mcp::Changes;
 use crate::metrics::MetricsError;
 use crate::rules::Rules;
 use crate::store::{StoreError, StorePlace};
@@ -52,8 +53,8 @@ pub struct Settings {
     pub cors_origin: Vec<String>,
     /// Whether the console is served.
     pub console: bool,
-    /// The tools that the MCP server offers.
-    pub mcp: McpTools,
+    /// Where tools of MCP change something; None for no MCP server.
+    pub mcp: Option<Changes>,
     /// Whether secrets are released to provisioned workers.
     pub releases_secrets: bool,
     pub tls: TlsSettings,
@@ -63,17 +64,6 @@ pub struct Settings {
     pub tls_reports: Option<ReportAddress>,
     /// The collector of traces; `None` for no traces.
     pub otlp: Option<OtlpSettings>,
-}
-
-/// The tools of the MCP server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum McpTools {
-    /// There is no MCP server.
-    None,
-    /// Those that only read.
-    Reading,
-    /// Those that change something, too, within the rights of their key.
-    All,
 }
 
 /// A collector of traces.

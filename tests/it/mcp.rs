@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use gatepost::run::McpTools;
+use gatepost::mcp::Changes;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
@@ -19,7 +19,7 @@ const SENDER: &str = "alice@good.example";
 pub const CHANGING: [&str; 3] = ["allow_sender", "mark_read", "record_outcome"];
 
 pub async fn started() -> TestGateway {
-    TestGateway::with_settings(|settings| settings.mcp = McpTools::All).await
+    TestGateway::with_settings(|settings| settings.mcp = Some(Changes::Always)).await
 }
 
 pub fn client(gateway: &TestGateway) -> Mcp {

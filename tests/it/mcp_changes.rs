@@ -1,6 +1,6 @@
 //! Tools that change something: where they are there, and where a change shows.
 
-use gatepost::run::McpTools;
+use gatepost::mcp::Changes;
 use serde_json::{Value, json};
 
 use crate::mcp::{CHANGING, client};
@@ -10,7 +10,7 @@ use crate::support::mcp::Mcp;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_counts_as_a_change_and_is_in_the_audit_log() {
     let gateway = TestGateway::with_settings(|settings| {
-        settings.mcp = McpTools::All;
+        settings.mcp = Some(Changes::Always);
         settings.rules.access.rates.writes_per_minute = 1;
     })
     .await;
@@ -30,12 +30,12 @@ async fn a_change_counts_as_a_change_and_is_in_the_audit_log() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tools_that_change_something_are_there_only_where_the_operator_lets_them() {
+async fn tools_that_change_something_are_there_only_where_somebody_lets_them() {
     let gateway = TestGateway::start().await;
     let mcp = client(&gateway);
-    let names: Vec<Value> = mcp.tools().await.iter().map(|tool| tool["name"].clone()).collect();
-    assert_eq!(names.len(), 11, "{names:?}");
-    assert!(CHANGING.iter().all(|name| !names.contains(&json!(name))), "{names:?}");
+    let listed = names(&mcp).await;
+    assert_eq!(listed.len(), 11, "{listed:?}");
+    assert!(CHANGING.iter().all(|name| !listed.contains(&json!(name))), "{listed:?}");
     let inbox = gateway.house.agents["support"].id.get();
     let parameters = json!({
         "name": "allow_sender", "arguments": { "inbox": inbox, "sender": "carol@good.example" },
@@ -46,7 +46,7 @@ async fn tools_that_change_something_are_there_only_where_the_operator_lets_them
     assert!(!policy.to_string().contains("carol@good.example"));
     gateway.finish().await;
 
-    let none = TestGateway::with_settings(|settings| settings.mcp = McpTools::None).await;
+    let none = TestGateway::with_settings(|settings| settings.mcp = None).await;
     assert_eq!(client(&none).post("{}", &[]).await.status, 404);
     none.finish().await;
 }
@@ -89,5 +89,17 @@ async fn a_key_that_was_made_for_it_changes_something_and_no_other_key_does() {
     let audit = gateway.get("/audit").await.to_string();
     assert!(audit.contains("mcpChanges") && audit.contains("carol@good.example"), "{audit}");
     assert!(!audit.contains("dave@good.example"), "{audit}");
+    gateway.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_who_says_no_goes_before_every_key() {
+    let gateway = TestGateway::with_settings(|settings| settings.mcp = Some(Changes::Never)).await;
+    let body = json!({ "description": "a model", "mcpChanges": true });
+    let (_, made) = gateway.request("POST", "/tokens", Some(body)).await;
+    let mcp = Mcp::of(gateway.http, made["token"]["token"].as_str().unwrap());
+    assert_eq!(names(&mcp).await.len(), 11);
+    let whoami = mcp.done("whoami", json!({})).await;
+    assert_eq!(whoami["structuredContent"]["changes"], false);
     gateway.finish().await;
 }

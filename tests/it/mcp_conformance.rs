@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use gatepost::run::McpTools;
+use gatepost::mcp::Changes;
 use gatepost::shutdown::Shutdown;
 use gatepost::store::Location;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ const SCENARIOS: [&str; 5] =
 async fn the_published_suite_finds_nothing() {
     let port = free_port();
     let gateway = TestGateway::with_settings(|settings| {
-        settings.mcp = McpTools::All;
+        settings.mcp = Some(Changes::Always);
         settings.cors_origin = vec![format!("http://127.0.0.1:{port}")];
     })
     .await;
@@ -38,7 +38,7 @@ async fn the_published_suite_finds_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_inspector_lists_calls_and_reads() {
-    let gateway = TestGateway::with_settings(|settings| settings.mcp = McpTools::All).await;
+    let gateway = TestGateway::with_settings(|settings| settings.mcp = Some(Changes::Always)).await;
     accepted(&gateway, &signed("for the Inspector")).await;
     let mcp = client(&gateway);
     let listed = inspect(&mcp, &["--method", "tools/list"]).await;

@@ -28,10 +28,6 @@ impl<'a> KeyTerms<'a> {
     pub fn of(purpose: &'a str) -> Self {
         Self { purpose, ..Self::default() }
     }
-
-    pub fn until(self, end: Timestamp) -> Self {
-        Self { expires_at: Some(end), ..self }
-    }
 }
 
 /// A new API key with its token, which is shown only now.

@@ -157,7 +157,7 @@ pub(crate) const NOBODY: i64 = 9_007_199_254_740_991;
 /// The router of a gateway that serves a console, and all tools of MCP.
 fn whole_router(http: &Arc<Http>) -> Router {
     let console = console::router(Console::new(Arc::clone(http), false));
-    router(Arc::clone(http), console.merge(mcp::router(Arc::clone(http), true)))
+    router(Arc::clone(http), console.merge(mcp::router(Arc::clone(http), mcp::Changes::Always)))
 }
 
 fn mint() -> Mint {

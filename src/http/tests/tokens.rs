@@ -135,8 +135,12 @@ async fn a_key_that_expires_makes_none_that_outlives_it() {
     let mut house = House::new().await;
     let end = house.now().plus(Duration::from_secs(3600));
     let owner = KeyOwner::Account(house.id("org1"));
-    let token =
-        house.tenancy.issue_key(owner, KeyTerms::of("short").until(end)).await.unwrap().token;
+    let token = house
+        .tenancy
+        .issue_key(owner, KeyTerms { expires_at: Some(end), ..KeyTerms::of("short") })
+        .await
+        .unwrap()
+        .token;
     let account = house.residents["org1"].account.clone();
     house.residents.insert("short", Resident { account, token });
     for body in [
@@ -162,7 +166,11 @@ async fn an_expired_key_is_no_key() {
     // Each look at the house's clock takes a millisecond, so the key expires soon.
     let end = house.now().plus(Duration::from_millis(3));
     let owner = KeyOwner::Account(house.id("org1"));
-    let made = house.tenancy.issue_key(owner, KeyTerms::of("short").until(end)).await.unwrap();
+    let made = house
+        .tenancy
+        .issue_key(owner, KeyTerms { expires_at: Some(end), ..KeyTerms::of("short") })
+        .await
+        .unwrap();
     while house.now() < end {}
     let target = format!("/api/v2/account?token={}", made.token);
     house.send("GET", &target, None).await.problem(401, "unauthorized", "expired");

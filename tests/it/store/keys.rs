@@ -81,6 +81,7 @@ async fn a_key_is_found_with_whoever_holds_it_until_it_is_revoked(kind: Kind) {
     let of_member = Key {
         expires_at: Some(at(7)),
         purpose: "phone".into(),
+        mcp_changes: true,
         ..key(&scene.reseller, Some(someone.id))
     };
     assert_eq!(keep(store, &own, 1).await, KeyInsertion::Inserted);

@@ -48,7 +48,7 @@ use gatepost::domain::clock::Clock;
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::id::Mint;
 use gatepost::rules::{Rules, StoreRules};
-use gatepost::run::{self, FrontEnd, McpTools, Running, Settings, TlsSettings};
+use gatepost::run::{self, FrontEnd, Running, Settings, TlsSettings};
 use gatepost::shutdown::Shutdown;
 use gatepost::store::Location;
 use gatepost::testkit::case;
@@ -322,7 +322,7 @@ fn settings(location: &Location, rules: Rules, dns: SocketAddr) -> Settings {
         trusted_proxy: Vec::new(),
         cors_origin: Vec::new(),
         console: true,
-        mcp: McpTools::Reading,
+        mcp: Some(gatepost::mcp::Changes::ByKey),
         releases_secrets: false,
         mta_sts: None,
         tls_reports: None,
