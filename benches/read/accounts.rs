@@ -1,7 +1,7 @@
 //! The accounts that own the messages: a partner with two resellers, of five organizations each, of
 //! ten Agents each.
 
-use gatepost::app::tenancy::{Invitation, Tenancy};
+use gatepost::app::tenancy::{Invitation, KeyTerms, Tenancy};
 use gatepost::domain::account::{Account, AccountType};
 use gatepost::domain::address::Address;
 use gatepost::domain::id::AccountId;
@@ -46,7 +46,8 @@ impl Accounts {
             send_welcome_email: None,
         };
         let member = tenancy.invite(organization, invitation).await.unwrap().id;
-        let member = tenancy.issue_key(KeyOwner::Member(member), "read", None).await.unwrap().token;
+        let member =
+            tenancy.issue_key(KeyOwner::Member(member), KeyTerms::of("read")).await.unwrap().token;
         let readers = vec![
             ("Agent", key(agents[0].id).await),
             ("organization", key(organization.id).await),
