@@ -66,6 +66,7 @@ use self::tls::Tls;
 pub use self::tls::{OwnCertificate, OwnCertificates, own_certificates};
 use self::traces::Exporting;
 pub use self::vault::{VaultFileError, check_secrets, read_secrets_key, secrets_key_file};
+pub use crate::mcp::Changes as McpChanges;
 pub use crate::smtp::FrontEnd;
 
 /// Ends by [`Self::stop`]: if it is dropped instead, mail and deliveries go on.

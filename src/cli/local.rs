@@ -10,9 +10,8 @@ use ipnet::IpNet;
 
 use super::Failure;
 use crate::domain::domain_name::DomainName;
-use crate::mcp::Changes;
 use crate::rules::Rules;
-use crate::run::{FrontEnd, Settings, TlsSettings};
+use crate::run::{FrontEnd, McpChanges, Settings, TlsSettings};
 use crate::store::Location;
 
 /// The domain of the Agents.
@@ -58,7 +57,7 @@ pub(super) fn settings(
         trusted_proxy: Vec::new(),
         cors_origin: Vec::new(),
         console: true,
-        mcp: Some(Changes::ByKey),
+        mcp: Some(McpChanges::ByKey),
         releases_secrets: false,
         mta_sts: None,
         tls_reports: None,

@@ -17,8 +17,9 @@ use super::{Command, Failure, doctor, say, with_causes};
 use crate::config::{CertificateFiles, LogLevel, LogOptions, OtlpOptions, ServeOptions};
 use crate::domain::acme_challenge::AcmeChallenge;
 use crate::domain::domain_name::DomainName;
-use crate::mcp::Changes;
-use crate::run::{self, FrontEnd, OtlpSettings, Running, Settings, Sockets, TlsSettings};
+use crate::run::{
+    self, FrontEnd, McpChanges, OtlpSettings, Running, Settings, Sockets, TlsSettings,
+};
 use crate::store::{Location, StorePlace, TLS};
 use crate::telemetry;
 use crate::tls::{ACME, Paths, acme};
@@ -249,10 +250,10 @@ pub(super) async fn settings(options: ServeOptions) -> Result<Settings, Failure>
 }
 
 /// None for no MCP server.
-fn mcp(options: &ServeOptions) -> Option<Changes> {
-    let changes = options.mcp_changes.map_or(Changes::ByKey, |lets| match lets {
-        true => Changes::Always,
-        false => Changes::Never,
+fn mcp(options: &ServeOptions) -> Option<McpChanges> {
+    let changes = options.mcp_changes.map_or(McpChanges::ByKey, |lets| match lets {
+        true => McpChanges::Always,
+        false => McpChanges::Never,
     });
     Some(changes).filter(|_| options.no_mcp != Some(true))
 }
