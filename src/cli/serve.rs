@@ -51,7 +51,7 @@ impl Serve {
         sockets: Sockets,
     ) -> Result<ExitCode, Failure> {
         if self.check {
-            return doctor::before_start(&global.store, self.options).await;
+            return doctor::before_start(global, self.options).await;
         }
         let options = global.store.with(self.options)?;
         let LogOptions { json, level, filter } = options.log.clone();

@@ -33,7 +33,7 @@ pub use host_port::{HostPort, NotHostPort};
 pub use log::{LogLevel, LogOptions};
 pub use mta_sts::MtaStsOption;
 pub use otlp::{OtlpHeader, OtlpOptions};
-pub use store::{DatabaseUrl, S3Key, S3Options, StoreOptions};
+pub use store::{DatabaseUrl, S3Key, S3Options, SettingsFile, StoreOptions};
 pub use tls::{CertificateFiles, TlsOptions};
 
 /// The file that is read if no other is named and it exists.

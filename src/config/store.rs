@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Deserialize;
+use url::Url;
 
 use super::{ConfigError, DEFAULT_FILE, ServeOptions, file};
 
@@ -52,11 +53,32 @@ impl StoreOptions {
         Ok(given.or(file.with_read_url()?))
     }
 
+    /// The files that settings were read from.
+    pub fn files(&self) -> Result<Vec<SettingsFile>, ConfigError> {
+        let settings = file(self.file())?;
+        let holds_secret = settings.holds_secret();
+        let others = self.data.is_some() || self.database_url.is_some();
+        let url = settings.database_url_file.filter(|_| !others);
+        let url = self.database_url_file.clone().or(url);
+        let of_settings =
+            self.file().map(|path| SettingsFile { path: path.to_owned(), holds_secret });
+        let of_url = url.map(|path| SettingsFile { path, holds_secret: true });
+        Ok(of_settings.into_iter().chain(of_url).collect())
+    }
+
     /// The file with settings, if there is one: that of `--config`, else `gatepost.toml`.
     pub fn file(&self) -> Option<&Path> {
         let default = || Some(Path::new(DEFAULT_FILE)).filter(|path| path.exists());
         self.config.as_deref().or_else(default)
     }
+}
+
+/// A file that settings were read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingsFile {
+    pub path: PathBuf,
+    /// It has a password or a key: of the database, the bucket or the collector of traces.
+    pub holds_secret: bool,
 }
 
 /// Access to the bucket that `blobs` names: the section `[s3]`.
@@ -124,6 +146,10 @@ impl DatabaseUrl {
     pub fn expose(&self) -> &str {
         &self.0
     }
+
+    fn has_password(&self) -> bool {
+        Url::parse(&self.0).is_ok_and(|url| url.password().is_some())
+    }
 }
 
 impl fmt::Debug for DatabaseUrl {
@@ -133,6 +159,11 @@ impl fmt::Debug for DatabaseUrl {
 }
 
 impl ServeOptions {
+    fn holds_secret(&self) -> bool {
+        let has_password = self.database_url.as_ref().is_some_and(DatabaseUrl::has_password);
+        has_password || self.s3.secret_key.is_some() || self.otlp.header.is_some()
+    }
+
     /// Reads the URL of the database if a file has it. Fails if it is given itself, too.
     fn with_read_url(mut self) -> Result<Self, ConfigError> {
         let Some(path) = self.database_url_file.take() else { return Ok(self) };
@@ -180,6 +211,34 @@ mod tests {
     fn options(url: Option<&str>, file: PathBuf) -> ServeOptions {
         let (database_url, database_url_file) = (url.map(Into::into), Some(file));
         ServeOptions { database_url, database_url_file, ..ServeOptions::default() }
+    }
+
+    #[test]
+    fn files_with_a_password_or_a_key_are_told_from_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("own.toml");
+        let of = |text: &str, data: Option<PathBuf>| {
+            std::fs::write(&path, text).unwrap();
+            let options = StoreOptions { data, config: Some(path.clone()), ..Default::default() };
+            options.files().unwrap()
+        };
+        let settings = |holds_secret| SettingsFile { path: path.clone(), holds_secret };
+        for (text, holds_secret) in [
+            ("", false),
+            ("database-url = \"sqlite:data\"", false),
+            ("database-url = \"postgres://me@h/d\"", false),
+            ("database-url = \"postgres://me:hush@h/d\"", true),
+            ("[s3]\nregion = \"eu-1\"", false),
+            ("[s3]\nsecret-key = \"hush\"", true),
+            ("[otlp]\nheader = [\"api-key=hush\"]", true),
+        ] {
+            assert_eq!(of(text, None), [settings(holds_secret)], "{text}");
+        }
+        let url = SettingsFile { path: "url".into(), holds_secret: true };
+        let text = "database-url-file = \"url\"";
+        assert_eq!(of(text, None), [settings(false), url]);
+        // A folder of the command line takes its place: the file is not read.
+        assert_eq!(of(text, Some("data".into())), [settings(false)]);
     }
 
     #[test]

@@ -35,11 +35,15 @@ struct Said {
 }
 
 impl Said {
-    /// The check of this kind about something with these words in it.
-    fn row(&self, kind: &str, about: &str) -> &Value {
+    /// The check of this kind about something with these words in it, if there is one.
+    fn of(&self, kind: &str, about: &str) -> Option<&Value> {
         let is_it =
             |row: &&Value| row["check"] == kind && row["about"].as_str().unwrap().contains(about);
-        let row = self.checks.iter().find(is_it);
+        self.checks.iter().find(is_it)
+    }
+
+    fn row(&self, kind: &str, about: &str) -> &Value {
+        let row = self.of(kind, about);
         row.unwrap_or_else(|| panic!("no {kind} of {about}: {:#?}", self.checks))
     }
 
@@ -285,8 +289,13 @@ async fn files_that_others_may_read_and_clocks_that_go_back_are_told() {
     let said = ward.doctor(None, &tls).await;
     said.expect(("files", "key.pem"), "warning", &["may change the key", "chmod g-w"]);
 
-    open(&data, 0o755);
+    // A folder that keeps others out.
+    open(here, 0o700);
     open(&paths.key, 0o644);
+    let said = ward.doctor(None, &tls).await;
+    said.expect(("files", "key.pem"), "ok", &["can be read"]);
+    open(here, 0o755);
+    open(&data, 0o755);
     fs::write(data.join("secrets.key"), "no key\n").unwrap();
     let ahead = SystemTime::UNIX_EPOCH + Duration::from_secs(7_000_000_000);
     let owner = fs::File::options().write(true).open(data.join("secrets.key")).unwrap();
@@ -311,6 +320,50 @@ async fn files_that_others_may_read_and_clocks_that_go_back_are_told() {
     fs::write(&paths.chain, "nothing").unwrap();
     let said = ward.doctor(None, &http).await;
     said.expect(("certificate", ""), "failure", &["there is no certificate", "a start would fail"]);
+    ward.site.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_and_folders_that_settings_name_are_looked_at() {
+    let ward = Ward::new().await;
+    let here = ward.folder.path();
+    let keep = |name: &str, text: &str, mode: u32| {
+        fs::write(here.join(name), text).unwrap();
+        fs::set_permissions(here.join(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    fs::set_permissions(here, fs::Permissions::from_mode(0o755)).unwrap();
+    let (dns, store) = (ward.site.dns.addr().to_string(), format!("sqlite:{}", ward.data()));
+    let own = ["--dns", &dns, "--smtp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--hostname", HOST];
+    let run = async |more: &[&str]| doctor(here, &[&own, more].concat()).await;
+
+    keep("gatepost.toml", "database-url-file = \"url\"\n", 0o644);
+    keep("url", &store, 0o644);
+    let said = run(&[]).await;
+    said.expect(("settings", "gatepost.toml"), "ok", &["can be read"]);
+    said.expect(("files", "url"), "warning", &["every user of this machine", "chmod o= url"]);
+    assert_eq!(said.of("files", "gatepost.toml"), None);
+    keep("url", &store, 0o640);
+    keep("gatepost.toml", "database-url-file = \"url\"\n", 0o646);
+    let said = run(&[]).await;
+    said.expect(("files", "url"), "ok", &["can be read, by user"]);
+    let words = ["may change the settings", "chmod o-w gatepost.toml"];
+    said.expect(("files", "gatepost.toml"), "warning", &words);
+
+    // A key in the settings makes them as secret as it is; a folder beside the store is told.
+    let key = format!("database-url = \"{store}\"\n[otlp]\nendpoint = \"http://127.0.0.1:1\"\n");
+    keep("gatepost.toml", &(key + "header = [\"api-key=hush\"]\n"), 0o644);
+    fs::create_dir(here.join("large")).unwrap();
+    fs::set_permissions(here.join("large"), fs::Permissions::from_mode(0o750)).unwrap();
+    let acme = ["--acme-directory", "https://127.0.0.1:1/dir", "--acme-agree-tos"];
+    let acme = [&acme[..], &["--acme-names", HOST, "--acme-http", "127.0.0.1:0"]].concat();
+    let beside = ["--blobs", "large", "--acme-folder", "acme"];
+    let said = run(&[&acme[..], &beside].concat()).await;
+    said.expect(("files", "gatepost.toml"), "warning", &["password or key", "chmod o="]);
+    said.expect(("files", "large"), "warning", &["other users", "chmod 700"]);
+    said.expect(("files", "acme"), "skipped", &["there is none yet", "makes it"]);
+    fs::write(here.join("acme"), "").unwrap();
+    let said = run(&[&acme[..], &beside].concat()).await;
+    said.expect(("files", "acme"), "failure", &["not a folder"]);
     ward.site.finish().await;
 }
 
@@ -396,6 +449,9 @@ async fn settings_that_cannot_be_read_end_it_before_it_begins() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.contains("ok       originals    ") && text.contains(" 0 failures"), "{text}");
+    let output = gatepost(ward.folder.path(), &[&arguments[..], &["--json"]].concat()).await;
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&said["failures"], output.status.code()), (&0.into(), Some(0)), "{said}");
     assert!(!Path::new(&data).join("gatepost.serving").exists(), "a check takes no lock");
     let server = ward.serve().await;
     let output = gatepost(ward.folder.path(), &arguments).await;

@@ -112,6 +112,7 @@ async fn it_is_installed_upgraded_and_purged_and_lintian_has_no_word() {
         ("644", "0:0", "./lib/systemd/system/gatepost-smtp.socket"),
         ("644", "0:0", "./lib/systemd/system/gatepost-smtps.socket"),
         ("644", "0:0", "./lib/systemd/system/gatepost-http.socket"),
+        ("644", "0:0", "./lib/systemd/system/gatepost-acme.socket"),
         ("644", "0:0", "./usr/lib/sysusers.d/gatepost.conf"),
         ("644", "0:0", "./usr/lib/tmpfiles.d/gatepost.conf"),
         ("644", "0:0", "./usr/share/man/man1/gatepost-serve.1.gz"),

@@ -14,8 +14,13 @@ use crate::support::site::Site;
 use crate::support::sources::root;
 use crate::support::{PATIENCE, all_messages, http, letter, rules, signed, signer};
 
-const UNITS: [&str; 4] =
-    ["gatepost.service", "gatepost-smtp.socket", "gatepost-smtps.socket", "gatepost-http.socket"];
+const UNITS: [&str; 5] = [
+    "gatepost.service",
+    "gatepost-smtp.socket",
+    "gatepost-smtps.socket",
+    "gatepost-http.socket",
+    "gatepost-acme.socket",
+];
 
 /// The exposure that systemd-analyze may find, in tenths: 10 is no protection at all. The server must
 /// reach the network, and read the name of the machine.

@@ -103,6 +103,16 @@ fn faults(facts: &PostgresFacts) -> Vec<(String, &'static str)> {
         "turn both on in postgresql.conf: a crash of the database loses acknowledged mail",
     );
     note(
+        facts.has_synchronous_standbys
+            && matches!(&*facts.synchronous_commit, "local" | "remote_write"),
+        format!(
+            "replicas are synchronous, but commits do not wait for their disks: \
+             synchronous_commit is {}",
+            facts.synchronous_commit
+        ),
+        "set it to on for this role: a failover loses acknowledged mail",
+    );
+    note(
         facts.is_standby,
         "the server is a standby: it takes no changes".to_owned(),
         "name the primary by --database-url",
@@ -171,6 +181,8 @@ mod tests {
             isolation: "read committed".into(),
             fsync: "on".into(),
             full_page_writes: "on".into(),
+            synchronous_commit: "on".into(),
+            has_synchronous_standbys: false,
             is_standby: false,
             may_migrate: true,
             tables_without_rights: 0,
@@ -195,6 +207,13 @@ mod tests {
             (one(&|facts| facts.isolation = "serializable".into()), "serializable"),
             (one(&|facts| facts.fsync = "off".into()), "fsync is off"),
             (one(&|facts| facts.full_page_writes = "off".into()), "full_page_writes off"),
+            (
+                one(&|facts| {
+                    facts.has_synchronous_standbys = true;
+                    facts.synchronous_commit = "local".into();
+                }),
+                "synchronous_commit is local",
+            ),
             (one(&|facts| facts.is_standby = true), "primary"),
             (one(&|facts| facts.may_migrate = false), "GRANT CREATE"),
             (one(&|facts| facts.tables_without_rights = 2), "2 tables"),

@@ -6,32 +6,88 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::app::doctor::{Check, CheckSubject};
+use crate::app::doctor::{Check, CheckSubject, CheckTopic};
+use crate::config::{SettingsFile, StoreOptions};
 use crate::domain::causes::with_causes;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::Mint;
 use crate::run::{self, Settings};
-use crate::store::{Location, Store};
+use crate::store::{BlobPlace, Location, Store};
 
 /// Rights of the group and of others.
 const OTHERS: u32 = 0o077;
 const EVERYBODY: u32 = 0o007;
+const EVERYBODY_WRITES: u32 = 0o002;
 const GROUP_READS: u32 = 0o040;
 const GROUP_WRITES: u32 = 0o020;
+const ABSENT: &str = "it does not exist";
 /// No clock of a healthy machine goes back by so much.
 const BACK: Duration = Duration::from_secs(60);
 
-/// Checks the settings, which `file` has in part, the data folder and the files with keys.
-pub(super) fn check(settings: &Settings, file: Option<&Path>, mint: &Mint) -> Vec<Check> {
-    let mut checks = vec![of_settings(settings, file)];
+/// Where systemd-timesyncd has its state; it leaves a mark there once it has set the clock.
+pub(super) const TIMESYNC: &str = "/run/systemd/timesync";
+
+/// Checks the settings and the files that they were read from, the folders of the server and the
+/// files with keys.
+pub(super) fn check(settings: &Settings, options: &StoreOptions, mint: &Mint) -> Vec<Check> {
+    let mut checks = vec![of_settings(settings, options.file())];
+    match options.files() {
+        Ok(files) => checks.extend(files.iter().filter_map(of_settings_file)),
+        // They were read a moment before.
+        Err(error) => {
+            let topic = Check::of(CheckSubject::Files, "");
+            checks.push(topic.failure(with_causes(&error), "a start would fail"));
+        }
+    }
     if let Location::Folder(folder) = &settings.place.database {
-        checks.push(of_folder(folder));
+        let advice = "make the store with `gatepost init`";
+        checks.push(of_folder(folder, |topic| topic.failure(ABSENT, advice)));
         checks.extend(of_clock(folder, mint.clock().now()));
     }
+    checks.extend(of_own_folders(settings));
     checks.extend(of_secrets(settings, mint));
     let pairs = [&settings.tls.smtp, &settings.tls.http];
-    checks.extend(pairs.into_iter().flatten().map(|paths| of_key(&paths.key)));
+    checks.extend(pairs.into_iter().flatten().map(|paths| of_secret(&paths.key, "key")));
     checks
+}
+
+/// Checks the folders beside the data folder: of large originals, and of ACME.
+fn of_own_folders(settings: &Settings) -> impl Iterator<Item = Check> {
+    let place = &settings.place;
+    let data = match &place.database {
+        Location::Folder(folder) => Some(folder),
+        Location::Postgres(_) => None,
+    };
+    let blobs = match &place.blobs {
+        Some(BlobPlace::Folder(folder)) => Some(folder),
+        _ => None,
+    };
+    let acme = settings.tls.acme.as_ref().map(|acme| &acme.folder);
+    // Behind the rights of the data folder, those of a folder in it add nothing.
+    let beside = move |folder: &&PathBuf| data.is_none_or(|data| !folder.starts_with(data));
+    [blobs, acme].into_iter().flatten().filter(beside).map(|folder| {
+        of_folder(folder, |topic| topic.skipped("there is none yet; the server makes it"))
+    })
+}
+
+/// Checks a file with settings; nothing is said if it holds no secret, and nobody else changes it.
+fn of_settings_file(file: &SettingsFile) -> Option<Check> {
+    if file.holds_secret {
+        return Some(of_secret(&file.path, "password or key in it"));
+    }
+    let mode = fs::metadata(&file.path).ok()?.permissions().mode();
+    (mode & EVERYBODY_WRITES != 0 && !is_closed(&file.path)).then(|| {
+        let topic = Check::of(CheckSubject::Files, file.path.display().to_string());
+        let advice = format!("chmod o-w {}", file.path.display());
+        topic.warning("every user of this machine may change the settings", advice)
+    })
+}
+
+/// Whether its folder keeps other users from a file, whatever the rights of the file are.
+fn is_closed(path: &Path) -> bool {
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    let found = fs::metadata(folder.unwrap_or(Path::new(".")));
+    found.is_ok_and(|found| found.permissions().mode() & EVERYBODY == 0)
 }
 
 fn of_settings(settings: &Settings, file: Option<&Path>) -> Check {
@@ -47,12 +103,14 @@ fn of_settings(settings: &Settings, file: Option<&Path>) -> Check {
     topic.ok(format!("settings and rules can be read; this server is {}", settings.hostname))
 }
 
-fn of_folder(folder: &Path) -> Check {
+/// Checks a folder that the server has to itself; `absent` says how it is if there is none.
+fn of_folder(folder: &Path, absent: impl FnOnce(CheckTopic) -> Check) -> Check {
     let topic = Check::of(CheckSubject::Files, folder.display().to_string());
     let found = match fs::metadata(folder) {
         Ok(found) if found.is_dir() => found,
-        Ok(_) => return topic.failure("it is not a folder", "name a folder by --data"),
-        Err(error) => return topic.failure(reading(&error), "make the store with `gatepost init`"),
+        Ok(_) => return topic.failure("it is not a folder", "name a folder in the settings"),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return absent(topic),
+        Err(error) => return topic.failure(reading(&error), "let the user of the server enter it"),
     };
     if let Some(owner) = another_owner(&found) {
         return topic.warning(
@@ -89,6 +147,20 @@ fn of_clock(folder: &Path, now: Timestamp) -> Option<Check> {
     })
 }
 
+/// Says whether systemd-timesyncd, of which this is the folder, has set the clock; None where it does
+/// not run.
+pub(super) fn of_time_service(folder: &Path) -> Option<Check> {
+    let runs = folder.exists();
+    let topic = Check::of(CheckSubject::Clock, "systemd-timesyncd");
+    runs.then(|| match folder.join("synchronized").exists() {
+        true => topic.ok("it has set the clock by a time server"),
+        false => topic.warning(
+            "it runs, and has not set the clock: no time server has answered since the machine began",
+            "let it reach its servers (timedatectl timesync-status): signatures are judged by the clock",
+        ),
+    })
+}
+
 fn of_secrets(settings: &Settings, mint: &Mint) -> Option<Check> {
     let path = run::secrets_key_file(settings.secrets_key.as_deref(), &settings.place)?;
     let topic = Check::of(CheckSubject::Files, path.display().to_string());
@@ -97,7 +169,7 @@ fn of_secrets(settings: &Settings, mint: &Mint) -> Option<Check> {
     }
     Some(match run::read_secrets_key(&path, mint) {
         Err(error) => topic.failure(with_causes(&error), "a start would fail: correct the file"),
-        Ok(_) => of_key(&path),
+        Ok(_) => of_secret(&path, "key"),
     })
 }
 
@@ -117,8 +189,8 @@ pub(super) async fn of_sealed(settings: &Settings, store: &Store, mint: &Mint) -
     }
 }
 
-/// Checks a file with a private key.
-fn of_key(path: &PathBuf) -> Check {
+/// Checks a file with a secret, which is named by `secret`.
+fn of_secret(path: &Path, secret: &str) -> Check {
     let topic = Check::of(CheckSubject::Files, path.display().to_string());
     let found = match fs::File::open(path).and_then(|file| file.metadata()) {
         Err(error) => {
@@ -127,23 +199,26 @@ fn of_key(path: &PathBuf) -> Check {
         Ok(found) => found,
     };
     let (mode, owner) = (found.permissions().mode(), found.uid());
-    if mode & EVERYBODY != 0 {
-        let detail = "every user of this machine may use the file of the key";
+    if mode & EVERYBODY != 0 && !is_closed(path) {
+        let detail = format!("every user of this machine may use the file of the {secret}");
         return topic.warning(detail, format!("chmod o= {}", path.display()));
     }
     if mode & GROUP_WRITES != 0 {
-        let detail = format!("group {} may change the key", found.gid());
+        let detail = format!("group {} may change the {secret}", found.gid());
         return topic.warning(detail, format!("chmod g-w {}", path.display()));
     }
     match mode & GROUP_READS {
-        0 => topic.ok(format!("the key can be read, by its owner alone (user {owner})")),
-        _ => topic.ok(format!("the key can be read, by user {owner} and group {}", found.gid())),
+        0 => topic.ok(format!("the {secret} can be read, by its owner alone (user {owner})")),
+        _ => {
+            let detail = format!("the {secret} can be read, by user {owner}");
+            topic.ok(format!("{detail} and group {}", found.gid()))
+        }
     }
 }
 
 fn reading(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::NotFound => "it does not exist".to_owned(),
+        io::ErrorKind::NotFound => ABSENT.to_owned(),
         _ => format!("it cannot be read: {error}"),
     }
 }
@@ -155,4 +230,21 @@ fn own_user() -> u32 {
 /// The owner, if it is not the user of this command.
 fn another_owner(found: &Metadata) -> Option<u32> {
     (found.uid() != own_user()).then(|| found.uid())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::doctor::Tone;
+
+    #[test]
+    fn the_clock_is_set_once_the_time_service_has_left_its_mark() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join("timesync");
+        assert_eq!(of_time_service(&state), None);
+        fs::create_dir(&state).unwrap();
+        assert_eq!(of_time_service(&state).unwrap().tone, Tone::Warning);
+        fs::write(state.join("synchronized"), "").unwrap();
+        assert_eq!(of_time_service(&state).unwrap().tone, Tone::Ok);
+    }
 }

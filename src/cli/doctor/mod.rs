@@ -85,7 +85,7 @@ impl Doctor {
         let mint = run::system_mint();
         let mut report = Report::new(global.json);
         let (opened, listeners) =
-            tokio::join!(Opened::of(&settings, global.store.file(), &mint), ports::look(&settings));
+            tokio::join!(Opened::of(&settings, &global.store, &mint), ports::look(&settings));
         let shown = opened.shown(&listeners);
         let (general, of_domains) =
             tokio::join!(opened.check(&settings, &mint, &listeners), async {
@@ -111,15 +111,15 @@ impl Doctor {
 
 /// Checks all that a start needs before it binds its addresses, for `serve --check`.
 pub(super) async fn before_start(
-    store: &StoreOptions,
+    global: &GlobalArgs,
     options: ServeOptions,
 ) -> Result<ExitCode, Failure> {
-    let read = async { serve::settings(store.with(options)?).await };
+    let read = async { serve::settings(global.store.with(options)?).await };
     let settings = match read.await {
         Ok(settings) => settings,
         Err(failure) => return Ok(cannot_begin(&failure)),
     };
-    let (mint, mut report) = (run::system_mint(), Report::new(false));
+    let (mint, mut report) = (run::system_mint(), Report::new(global.json));
     if let Some(holder) = Serving::holder(&settings.place.database) {
         let topic = Check::of(CheckSubject::Database, settings.place.database.to_string());
         report.show(vec![topic.warning(
@@ -127,7 +127,7 @@ pub(super) async fn before_start(
             "stop that server before you start another one; right as it is before a restart",
         )])?;
     }
-    let opened = Opened::of(&settings, store.file(), &mint).await;
+    let opened = Opened::of(&settings, &global.store, &mint).await;
     report.show(opened.check(&settings, &mint, &Listeners::default()).await)?;
     opened.close().await;
     report.finish()
@@ -139,17 +139,17 @@ fn cannot_begin(failure: &Failure) -> ExitCode {
 }
 
 /// The store and the certificates of the settings, as far as they can be opened.
-struct Opened<'f> {
-    /// The file with settings, if there is one.
-    file: Option<&'f Path>,
+struct Opened<'o> {
+    /// How the settings were found.
+    options: &'o StoreOptions,
     store: Option<Store>,
     certificates: run::OwnCertificates,
     /// Parts that could not be opened.
     failures: Vec<Check>,
 }
 
-impl<'f> Opened<'f> {
-    async fn of(settings: &Settings, file: Option<&'f Path>, mint: &Mint) -> Self {
+impl<'o> Opened<'o> {
+    async fn of(settings: &Settings, options: &'o StoreOptions, mint: &Mint) -> Self {
         let mut failures = Vec::new();
         let place = &settings.place;
         // Never migrated: it may be in use, and the wait may end before a migration does.
@@ -173,7 +173,7 @@ impl<'f> Opened<'f> {
             failures.push(topic.failure(with_causes(detail.as_ref()), advice));
             run::OwnCertificates::default()
         });
-        Self { file, store, certificates, failures }
+        Self { options, store, certificates, failures }
     }
 
     /// How to read the certificate that SMTP clients are shown who ask for a host.
@@ -212,9 +212,10 @@ impl<'f> Opened<'f> {
         let guard = Guard::new(settings.egress_allow.clone(), &rules.webhooks);
         let egress = egress::check(&guard, &allowed.join(","));
         let certificates = self.of_certificates(settings, mint, listeners);
-        let files = files::check(settings, self.file, mint);
-        let all = [files, self.failures.clone(), of_store, vec![egress], resolvers, certificates];
-        all.concat()
+        let files = files::check(settings, self.options, mint);
+        let clock = files::of_time_service(Path::new(files::TIMESYNC)).into_iter().collect();
+        let general = [files, self.failures.clone(), of_store, clock, vec![egress]].concat();
+        [general, resolvers, certificates].concat()
     }
 
     /// Checks the certificate of each listener: the one that it shows, else that of the files.

@@ -28,6 +28,10 @@ pub struct PostgresFacts {
     pub fsync: String,
     /// `on` or `off`: whether a page is whole after a crash.
     pub full_page_writes: String,
+    /// How far a commit waits: `on`, or less.
+    pub synchronous_commit: String,
+    /// Commits wait for replicas.
+    pub has_synchronous_standbys: bool,
     /// A standby, which cannot be written to.
     pub is_standby: bool,
     /// The role may make tables, as migrations do.
@@ -56,6 +60,8 @@ const SERVER: &str = "SELECT current_setting('server_version') AS version,
         current_setting('transaction_isolation') AS isolation,
         current_setting('fsync') AS fsync,
         current_setting('full_page_writes') AS full_page_writes,
+        current_setting('synchronous_commit') AS synchronous_commit,
+        CAST(current_setting('synchronous_standby_names') <> '' AS INT)::BIGINT AS standbys,
         CAST(pg_is_in_recovery() AS INT)::BIGINT AS standby,
         CAST(has_schema_privilege(current_schema(), 'CREATE') AS INT)::BIGINT AS may_migrate,
         current_setting('max_connections')::BIGINT AS connections,
@@ -86,6 +92,8 @@ impl Base {
             isolation: columns.text("isolation")?,
             fsync: columns.text("fsync")?,
             full_page_writes: columns.text("full_page_writes")?,
+            synchronous_commit: columns.text("synchronous_commit")?,
+            has_synchronous_standbys: columns.flag("standbys")?,
             is_standby: columns.flag("standby")?,
             may_migrate: columns.flag("may_migrate")?,
             tables_without_rights: columns.integer("closed")?,
