@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Deserialize;
-use url::Url;
 
 use super::{ConfigError, DEFAULT_FILE, ServeOptions, file};
 
@@ -148,7 +147,10 @@ impl DatabaseUrl {
     }
 
     fn has_password(&self) -> bool {
-        Url::parse(&self.0).is_ok_and(|url| url.password().is_some())
+        // Not by a parser of URLs: one of a cluster names several hosts.
+        let (_, rest) = self.0.split_once("://").unwrap_or_default();
+        let (user, _) = rest.rsplit_once('@').unwrap_or_default();
+        user.contains(':') || rest.contains("password=")
     }
 }
 
@@ -228,6 +230,8 @@ mod tests {
             ("database-url = \"sqlite:data\"", false),
             ("database-url = \"postgres://me@h/d\"", false),
             ("database-url = \"postgres://me:hush@h/d\"", true),
+            ("database-url = \"postgres://me:hush@h:5432,i:5432/d\"", true),
+            ("database-url = \"postgres://h/d?user=me&password=hush\"", true),
             ("[s3]\nregion = \"eu-1\"", false),
             ("[s3]\nsecret-key = \"hush\"", true),
             ("[otlp]\nheader = [\"api-key=hush\"]", true),

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::address::Address;
 use super::clock::{TimeRange, Timestamp};
-use super::contact::Handle;
+use super::contact::{AskedHandleError, Handle};
 use super::decimal::Decimal;
 use super::instant;
 use super::log_field::{Kind, LogField, Op};
@@ -46,7 +46,7 @@ pub struct LogFilter {
 }
 
 /// Why a field does not accept a condition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConditionError {
     #[error("{} does not support {op}: expected one of {}", field.name(), known(*field))]
     Op { field: LogField, op: Op },
@@ -58,6 +58,8 @@ pub enum ConditionError {
     TooMany { field: LogField, op: Op, most: usize },
     #[error("{}: invalid value: expected {expected}", field.name())]
     Value { field: LogField, expected: &'static str },
+    #[error(transparent)]
+    Sender(#[from] AskedHandleError),
 }
 
 fn known(field: LogField) -> String {
@@ -92,7 +94,7 @@ impl Condition {
         let values = values.iter().map(|text| scalar(field, text)).collect::<Result<Vec<_>, _>>();
         let mut values = values?;
         if field == LogField::Sender && !piece {
-            values.iter_mut().for_each(spell);
+            values.iter_mut().try_for_each(spell)?;
         }
         Ok(Self { field, op, test: Test::Values(values) })
     }
@@ -145,17 +147,19 @@ pub fn delivery_terms(conditions: &[Condition]) -> usize {
     conditions.iter().filter(|condition| condition.field.is_of_deliveries()).count()
 }
 
-/// Rewrites a complete sender to its stored spelling.
-fn spell(value: &mut Scalar) {
-    let Scalar::Text(text) = value else { return };
-    let elsewhere = text.split_once(':').and_then(|(source, address)| {
-        let source = source.parse().ok().filter(|source| *source != Source::Email)?;
-        Handle::elsewhere(Some(source), address).ok()
-    });
-    let mailbox = || Address::parse(text).ok().map(Handle::Mailbox);
-    if let Some(handle) = elsewhere.or_else(mailbox) {
+/// Rewrites a complete sender to its stored spelling. Fails for `sms:` and `call:` with a number that
+/// nobody can have: no row would match, and nobody would know why.
+fn spell(value: &mut Scalar) -> Result<(), ConditionError> {
+    let Scalar::Text(text) = value else { return Ok(()) };
+    let source = text.split_once(':').and_then(|(source, _)| source.parse().ok());
+    let handle = match source {
+        None | Some(Source::Email) => Address::parse(text).ok().map(Handle::Mailbox),
+        Some(_) => Some(Handle::asked(text)?),
+    };
+    if let Some(handle) = handle {
         *text = handle.to_string();
     }
+    Ok(())
 }
 
 fn scalar(field: LogField, text: &str) -> Result<Scalar, ConditionError> {
@@ -242,6 +246,12 @@ mod tests {
             let read = Condition::new(LogField::Sender, op, &[value]).unwrap();
             assert_eq!(read.test, Test::Values(vec![Scalar::Text(expected.into())]), "{value}");
         }
+        // No row would match, and nobody would know why.
+        for value in ["sms:5551231234", "call:+0", "sms:"] {
+            let refused = Condition::new(LogField::Sender, Op::Eq, &[value]).unwrap_err();
+            assert!(matches!(refused, ConditionError::Sender(_)), "{value}: {refused}");
+        }
+        assert!(Condition::new(LogField::Sender, Op::Startswith, &["sms:555"]).is_ok());
     }
 
     #[test]

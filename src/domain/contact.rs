@@ -110,11 +110,14 @@ pub fn line_or_number(text: &str) -> Result<String, HandleError> {
 }
 
 /// Like [`line_or_number`] where a number is meant: fails for one without its country code, which
-/// would be another contact than the one with it. No short code has as many digits.
+/// would be another contact than the one with it. A short code is up to [`LONGEST_SHORT_CODE`] digits
+/// with nothing between them, the first not 0.
 pub fn dialled(text: &str) -> Result<String, HandleError> {
     let text = line_or_number(text)?;
-    let is_whole = is_digits(&text) && digits(&text).len() > LONGEST_SHORT_CODE;
-    if is_whole { Err(HandleError::NoCountryCode) } else { Ok(text) }
+    let digits = digits(&text);
+    let is_short_code =
+        digits == text && digits.len() <= LONGEST_SHORT_CODE && !digits.starts_with('0');
+    if is_digits(&text) && !is_short_code { Err(HandleError::NoCountryCode) } else { Ok(text) }
 }
 
 /// Whether a text is digits alone, and what people write between them.
@@ -256,7 +259,9 @@ mod tests {
             let is_a_name = text.contains('x');
             assert_eq!(spelled(None, text).is_ok(), is_a_name, "{text}");
         }
-        for text in ["5551231234", "(555) 123-1234", "0049 89 123456", "015551231"] {
+        for text in
+            ["5551231234", "(555) 123-1234", "0049 89 123456", "015551231", "555-1234", "03012345"]
+        {
             for source in [Some(Source::Sms), Some(Source::Call), None] {
                 let refused = spelled(source, text);
                 assert_eq!(refused, Err(HandleError::NoCountryCode), "{text}");

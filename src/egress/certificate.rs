@@ -1,7 +1,7 @@
 //! Facts of a certificate that operators need: for whom it is, how long it lasts, the data of a TLSA
 //! record for its key.
 
-use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::digest::{SHA256, SHA512, digest};
 use rustls::client::verify_server_name;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::ParsedCertificate;
@@ -62,11 +62,40 @@ impl Certificate {
     /// Returns the data of a TLSA record for the key (RFC 7672 §3.1.1). It stays true for every
     /// certificate of the key. Without a hash if the certificate cannot be read.
     pub fn tlsa(&self) -> String {
-        let own = ParsedCertificate::try_from(&self.der);
-        let hash = own.map(|own| digest(&SHA256, own.subject_public_key_info().as_ref()));
-        let octets = hash.as_ref().map_or(&[][..], AsRef::as_ref);
-        octets.iter().fold("3 1 1 ".to_owned(), |text, octet| format!("{text}{octet:02x}"))
+        let hash = self.key().map(|key| hex(digest(&SHA256, &key).as_ref()));
+        format!("3 1 1 {}", hash.unwrap_or_default())
     }
+
+    /// Whether the data of a TLSA record, as `usage selector matching hex`, is of this certificate
+    /// or its key. None for usages of which another certificate of the chain decides, and for
+    /// numbers that RFC 6698 §2.1 does not know.
+    pub fn matches_tlsa(&self, data: &str) -> Option<bool> {
+        let [usage, selector, matching, published] = data.split(' ').collect::<Vec<_>>()[..] else {
+            return None;
+        };
+        let selected = match (usage, selector) {
+            ("3", "0") => self.der.to_vec(),
+            ("3", "1") => self.key()?,
+            _ => return None,
+        };
+        let own = match matching {
+            "0" => hex(&selected),
+            "1" => hex(digest(&SHA256, &selected).as_ref()),
+            "2" => hex(digest(&SHA512, &selected).as_ref()),
+            _ => return None,
+        };
+        Some(own == published)
+    }
+
+    /// The key with its algorithm; None if the certificate cannot be read.
+    fn key(&self) -> Option<Vec<u8>> {
+        let own = ParsedCertificate::try_from(&self.der).ok()?;
+        Some(own.subject_public_key_info().as_ref().to_vec())
+    }
+}
+
+fn hex(octets: &[u8]) -> String {
+    octets.iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
 #[cfg(test)]
@@ -74,6 +103,31 @@ mod tests {
     use rcgen::{CertificateParams, CertifiedIssuer, KeyPair, date_time_ymd};
 
     use super::*;
+
+    #[test]
+    fn each_form_of_tlsa_for_a_certificate_of_a_host_is_compared() {
+        let key = KeyPair::generate().unwrap();
+        let parameters = CertificateParams::new(vec!["mx.example".to_owned()]).unwrap();
+        let own = parameters.self_signed(&key).unwrap();
+        let own = Certificate::read(own.der().clone()).unwrap();
+        let spki = own.key().unwrap();
+        for (start, data) in [
+            ("3 0 0", own.der.to_vec()),
+            ("3 0 1", digest(&SHA256, &own.der).as_ref().to_vec()),
+            ("3 0 2", digest(&SHA512, &own.der).as_ref().to_vec()),
+            ("3 1 0", spki.clone()),
+            ("3 1 1", digest(&SHA256, &spki).as_ref().to_vec()),
+            ("3 1 2", digest(&SHA512, &spki).as_ref().to_vec()),
+        ] {
+            let data = format!("{start} {}", hex(&data));
+            assert_eq!(own.matches_tlsa(&data), Some(true), "{data}");
+            assert_eq!(own.matches_tlsa(&data.replacen('a', "b", 1)), Some(false), "{data}");
+        }
+        for other in ["2 1 1 ab", "3 2 1 ab", "3 1 3 ab", "3 1 1", ""] {
+            assert_eq!(own.matches_tlsa(other), None, "{other}");
+        }
+        assert_eq!(own.matches_tlsa(&own.tlsa()), Some(true));
+    }
 
     #[test]
     fn what_senders_would_not_accept_is_said() {

@@ -15,8 +15,8 @@ use reqwest::header::{CONNECTION, DATE, HeaderMap, HeaderName, HeaderValue, RETR
 use tokio::time::{Instant, timeout_at};
 use url::{Host, Url};
 
-use super::error::of_request;
-use super::guard::{Guard, Reach, UrlError};
+use super::error::{of_request, of_url};
+use super::guard::{Guard, Reach};
 use crate::rules::{ForwardRules, TraceRules, WebhookRules};
 
 pub use self::streaming::Streamed;
@@ -310,8 +310,8 @@ impl Client {
 
     /// Returns the connections for a URL. A host that is an IP address never reaches the resolver,
     /// so it is checked here.
-    fn connections(&self, url: &Url) -> Result<&Connections, UrlError> {
-        Ok(match self.guard.reach(url)? {
+    fn connections(&self, url: &Url) -> Result<&Connections, EgressError> {
+        Ok(match self.guard.reach(url).map_err(|error| of_url(url, error))? {
             Reach::Public => &self.public,
             Reach::OperatorOnly => &self.operator_only,
         })
@@ -396,7 +396,11 @@ impl GuardedResolver {
             }
             // One forbidden address among good ones is an attack or a mistake: refuse all.
             if let Some(address) = addresses.iter().find(|one| !guard.admits(**one, reach)) {
-                return Err(EgressError::PrivateAddress { address: *address, reach });
+                return Err(EgressError::PrivateAddress {
+                    address: *address,
+                    reach,
+                    of_name: true,
+                });
             }
             Ok(addresses)
         }

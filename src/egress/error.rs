@@ -5,6 +5,7 @@ use std::io;
 use std::net::IpAddr;
 
 use rustls::{AlertDescription, CertificateError, PeerIncompatible};
+use url::{Host, Url};
 
 use super::guard::{Reach, UrlError};
 
@@ -15,8 +16,9 @@ pub enum EgressError {
     Url(#[from] UrlError),
     #[error("the host name could not be looked up: check its spelling and its DNS")]
     Lookup,
-    #[error("{}", forbidden(*address, *reach))]
-    PrivateAddress { address: IpAddr, reach: Reach },
+    /// `of_name`: the URL has a name, and not the address itself.
+    #[error("{}", forbidden(*address, *reach, *of_name))]
+    PrivateAddress { address: IpAddr, reach: Reach, of_name: bool },
     #[error("no connection could be made: check that the receiver runs, and its firewall")]
     Connect,
     #[error("the server's certificate has expired, or is not valid yet: renew it")]
@@ -57,17 +59,34 @@ pub enum EgressError {
 }
 
 /// Names the address, and the rule that forbids it.
-fn forbidden(address: IpAddr, reach: Reach) -> String {
+fn forbidden(address: IpAddr, reach: Reach, of_name: bool) -> String {
+    let host = if of_name { "the host name resolves to" } else { "the host of the URL is" };
     match reach {
         Reach::Public => format!(
-            "the host name resolves to {address}, which is not public, and which --egress-allow \
-             does not cover"
+            "{host} {address}, which is not public, and which --egress-allow does not cover"
         ),
         Reach::OperatorOnly => format!(
-            "the host name resolves to {address}, which --egress-allow does not cover: plain http \
-             and this port are for its networks only"
+            "{host} {address}, which --egress-allow does not cover: plain http and this port are for \
+             its networks only"
         ),
     }
+}
+
+/// Returns the error of a URL that was stored, and is not allowed now: one with an address names it,
+/// and the rule.
+pub(super) fn of_url(url: &Url, error: UrlError) -> EgressError {
+    let is_http = matches!(url.scheme(), "http" | "https");
+    let reach = match error {
+        UrlError::PrivateHost => Reach::Public,
+        UrlError::NotHttps | UrlError::Port if is_http => Reach::OperatorOnly,
+        _ => return error.into(),
+    };
+    let address = match url.host() {
+        Some(Host::Ipv4(address)) => address.into(),
+        Some(Host::Ipv6(address)) => address.into(),
+        _ => return error.into(),
+    };
+    EgressError::PrivateAddress { address, reach, of_name: false }
 }
 
 impl EgressError {

@@ -118,6 +118,20 @@ impl<T: Serialize> Answer<T> {
     }
 }
 
+/// A refusal of the API with the names of a tool's arguments in place of its own: `names` has pairs of
+/// both.
+pub(super) fn renamed(
+    names: &'static [(&'static str, &'static str)],
+) -> impl Fn(Problem) -> Problem {
+    move |mut problem| {
+        for (own, argument) in names {
+            let pointer = format!("/{own} ");
+            problem.detail = problem.detail.replace(&pointer, &format!("{argument} "));
+        }
+        problem
+    }
+}
+
 /// Reads the arguments of a call. An argument that the tool does not have is refused by name.
 pub(super) fn arguments<T: DeserializeOwned>(sent: JsonObject) -> Result<T, Problem> {
     serde_json::from_value(Value::Object(sent))

@@ -225,10 +225,11 @@ impl Letter {
         if let Some(rating) = self.rating {
             let _written = writeln!(shown, "Recorded rating: {rating} of 100.");
         }
-        if self.channel == "call" {
-            let seconds = self.duration_seconds.unwrap_or(0);
-            let missed = if self.missed_call { ", missed" } else { "" };
-            let _written = writeln!(shown, "Call: {seconds} seconds{missed}.");
+        let seconds = self.duration_seconds.map(|seconds| format!("{seconds} seconds"));
+        let call: Vec<_> =
+            seconds.into_iter().chain(self.missed_call.then(|| "missed".into())).collect();
+        if !call.is_empty() {
+            let _written = writeln!(shown, "Call: {}.", call.join(", "));
         }
         if let Some(origin) = &self.origin {
             let answers = if self.may_auto_reply == Some(true) { "may" } else { "must not" };

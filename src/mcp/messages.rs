@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::call::{Answer, Call, within};
+use super::call::{Answer, Call, renamed, within};
 use super::letter::Cut;
 pub(super) use super::letter::Letter;
 use super::shapes::{self, Page};
@@ -91,7 +91,8 @@ pub(super) async fn search(call: Call, request: Search) -> Result<Answer<Letters
     let asked = asked.with("since", request.since.unwrap_or_default());
     let asked = asked.with("until", request.until.unwrap_or_default()).with("limit", limit);
     let asked = asked.with("before", request.before.unwrap_or_default());
-    let page = shapes::page(&call.api, asked).await?;
+    let page = shapes::page(&call.api, asked).await;
+    let page = page.map_err(renamed(&[("q", "query")]))?;
     Ok(list(&call, page, BEGINNING))
 }
 

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::call::{Answer, Call};
+use super::call::{Answer, Call, renamed};
 use crate::domain::agent_outcome::HIGHEST_RATING;
 use crate::domain::contact::plain_line;
 use crate::http::error::Problem;
@@ -70,11 +70,16 @@ struct Kept {
 
 pub(super) async fn record(call: Call, request: Record) -> Result<Answer<Recorded>, Problem> {
     let uuid = request.uuid.clone();
+    if request.is_empty() {
+        let detail = "nothing to record: send reply, outcome, summary or rating";
+        return Err(Problem::invalid(detail));
+    }
     let asked = Asked::of("recordOutcome").on(call.home()).at(&uuid).sends(request.body());
     // A client may call again when it lost an answer: a reply is then recorded once.
     let same = digest(&SHA256, format!("{uuid} {}", request.body()).as_bytes());
     let once = same.as_ref().iter().map(|octet| format!("{octet:02x}")).collect::<String>();
-    let (is_earlier, mut stored) = call.api.ask_once::<Stored>(asked.clone().once(&once)).await?;
+    let (is_earlier, mut stored) =
+        call.api.ask_once::<Stored>(asked.clone().once(&once)).await.map_err(renamed(NAMES))?;
     if is_earlier {
         let now = Asked::of("getMessage").on(call.home()).at(&uuid);
         stored.record = call.api.ask(now).await?;
@@ -87,7 +92,21 @@ pub(super) async fn record(call: Call, request: Record) -> Result<Answer<Recorde
     Answer::plain(Recorded { uuid, reply_uuid, replies: record.agent_reply_count, sent: false })
 }
 
+/// The fields of the API, and the arguments.
+const NAMES: &[(&str, &str)] = &[
+    ("agentOutcome", "outcome"),
+    ("aiLeadRating", "rating"),
+    ("aiLeadRatingReason", "ratingReason"),
+];
+
 impl Record {
+    /// Whether there is nothing to record.
+    const fn is_empty(&self) -> bool {
+        let Self { reply, outcome, summary, rating, rating_reason, .. } = self;
+        let texts = reply.is_some() || outcome.is_some() || summary.is_some();
+        !texts && rating.is_none() && rating_reason.is_none()
+    }
+
     fn body(&self) -> Value {
         let fields = [
             ("reply", json!(self.reply)),

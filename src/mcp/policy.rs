@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::call::{Answer, Call};
+use super::call::{Answer, Call, renamed};
 use crate::http::error::Problem;
 
 /// Senders of a page.
@@ -158,7 +158,8 @@ pub(super) async fn allow(call: Call, request: Allow) -> Result<Answer<Allowed>,
         fields.insert("note".to_owned(), note.into());
     }
     let asked = call.on("addSenders", Some(inbox)).sends(body);
-    let Added { added, existing, total, warnings } = call.api.ask(asked).await?;
+    let done = call.api.ask(asked).await.map_err(renamed(&[("email", "sender")]));
+    let Added { added, existing, total, warnings } = done?;
     let warnings: Vec<String> = warnings.into_iter().map(|one| one.warning).collect();
     let is_new = !added.is_empty();
     let sender = added.into_iter().chain(existing).next().unwrap_or_default();

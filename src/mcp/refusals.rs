@@ -11,8 +11,10 @@ use crate::http::error::{Code, Problem};
 use crate::http::in_process::Asked;
 use crate::http::in_process::shapes::{Record, Records, WholeRecord};
 
-/// Records of a sender among which the latest refusal is looked for.
+/// Records of a sender among which the latest refusal is looked for: on a page, which may end early,
+/// because records of others lie between them; and the most pages.
 const LOOKED_AT: u32 = 50;
+const MOST_PAGES: usize = 5;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -99,16 +101,27 @@ pub(super) async fn explain(call: Call, request: Explain) -> Result<Answer<Refus
 
 /// The latest refusal of a sender's mail.
 async fn latest(call: &Call, sender: &str, inbox: Option<i64>) -> Result<String, Problem> {
-    let asked = call.on("listIntakeRecords", inbox).with("sender", sender);
-    let found: Records =
-        call.api.ask(asked.with("limit", call.rows(None, LOOKED_AT, LOOKED_AT)?)).await?;
-    let refused = found.intake.into_iter().find(|record| record.verdict != "accepted");
-    let none = || {
-        let detail = "none of the latest messages of this sender was refused: send record for an \
-                      older one";
-        Problem::new(Code::NotFound, detail)
+    let limit = call.rows(None, LOOKED_AT, LOOKED_AT)?;
+    let (mut looked_at, mut before) = (0, Some(String::new()));
+    for _page in 0..MOST_PAGES {
+        let Some(place) = before else { break };
+        let asked = call.on("listIntakeRecords", inbox).with("sender", sender);
+        let found: Records = call.api.ask(asked.with("limit", limit).with("before", place)).await?;
+        looked_at += found.intake.len();
+        let refused = found.intake.into_iter().find(|record| record.verdict != "accepted");
+        if let Some(record) = refused {
+            return Ok(record.id);
+        }
+        before = found.next;
+    }
+    let detail = match before {
+        None => "no refusal of this sender's mail is on record".to_owned(),
+        Some(_) => format!(
+            "no refusal among the latest records, of which {looked_at} are of this sender: send \
+             record for an older one"
+        ),
     };
-    refused.map(|record| record.id).ok_or_else(none)
+    Err(Problem::new(Code::NotFound, detail))
 }
 
 impl Refusal {

@@ -123,6 +123,8 @@ fn is_place(text: &str) -> bool {
     wire::uuid(text).is_some() || text.parse::<jiff::Timestamp>().is_ok()
 }
 
+const UNKNOWN: &str = "the event of after is unknown, or has expired: send a time as after";
+
 /// Reads the events after a place, and waits for them until the deadline. None after it.
 async fn follow(
     call: &Call,
@@ -139,7 +141,11 @@ async fn follow(
     let asked = asked.with("limit", call.rows(None, MOST, MOST)?).with(name, place);
     let asked = asked.with("wait", seconds);
     tokio::select! {
-        found = call.api.ask::<Events>(asked) => found.map(Some),
+        found = call.api.ask::<Events>(asked) => found.map(Some).map_err(|problem| match problem.code {
+            // In the words of the tool.
+            Code::NotFound => Problem { detail: UNKNOWN.to_owned(), ..problem },
+            _ => problem,
+        }),
         () = sleep_until(until) => Ok(None),
     }
 }

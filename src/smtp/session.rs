@@ -166,9 +166,8 @@ impl<I: Intake> Session<I> {
                 let asked = Box::pin(intake.refused(envelope, reason, detail, head, size));
                 let answer = await_answer(rules.deadlines.answer(), connection, asked).await;
                 self.share.clear();
-                let topic = LogTopic::of_message(answer.is_ok());
                 let reply = self.machine.refused(&answer.unwrap_or_else(no_answer));
-                self.queue(&reply, topic).await
+                self.queue(&reply, LogTopic::Message).await
             }
         }
     }
@@ -315,9 +314,8 @@ impl<I: Intake> Session<I> {
         let asked = Box::pin(intake.message(envelope, raw));
         let answer = await_answer(rules.deadlines.answer(), connection, asked).await;
         self.share.clear();
-        let topic = LogTopic::of_message(answer.is_ok());
         let reply = self.machine.message(&answer.unwrap_or_else(no_answer));
-        self.queue(&reply, topic).await
+        self.queue(&reply, LogTopic::Message).await
     }
 
     async fn queue_reply(&mut self, reply: &Reply) -> Flow {

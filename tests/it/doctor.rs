@@ -615,7 +615,7 @@ async fn what_senders_report_on_tls_is_told_as_their_claim() {
     assert_eq!(http::read("POST", request.send().await.unwrap()).await.status, 200);
     ward.publish("_smtp._tls.agents.example", "TXT", &[record]);
     let said = ward.doctor(Some(&server), &on).await;
-    said.expect(rows.0, "ok", &["senders report here"]);
+    said.expect(rows.0, "ok", &["senders report to mailto:"]);
     let words = [
         "senders claim 303 failed and 5326 successful sessions (reports: 1)",
         "Company-X (posted, by anybody): starttls-not-supported at mx2.mail.agents.example",

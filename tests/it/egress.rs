@@ -51,6 +51,12 @@ impl Spelling {
         }
     }
 
+    fn is_address(&self) -> bool {
+        let url = Url::parse(&self.url.replace("{port}", ":1")).ok();
+        let url = url.filter(|url| matches!(url.scheme(), "http" | "https"));
+        matches!(url.as_ref().and_then(Url::host), Some(Host::Ipv4(_) | Host::Ipv6(_)))
+    }
+
     /// The address that it means, where that is what is wrong with it, or this machine's.
     fn means(&self) -> IpAddr {
         let url = Url::parse(&self.url.replace("{port}", "")).ok().filter(|_| self.is == "host");
@@ -198,6 +204,10 @@ async fn a_spelling_of_a_private_host_in_the_store_is_never_dialled() {
         let expected = match spelling.fault() {
             Some("not a URL") if error.contains("could not read") => "could not read",
             Some("not a URL") => "not public",
+            // The address and the rule are named.
+            Some("must begin with https://" | "port is not allowed") if spelling.is_address() => {
+                "which --egress-allow does not cover: plain http and this port are for its networks"
+            }
             Some(fault) => fault,
             None => {
                 "resolves to 127.0.0.1, which is not public, and which --egress-allow does not cover"

@@ -7,9 +7,10 @@ use gatepost::testkit::smtp_client::{Transaction, deliver};
 use serde_json::{Value, json};
 
 use crate::support::mcp::Mcp;
+use crate::support::ports::free_port;
 use crate::support::process::{Server, failing, gatepost};
 use crate::support::site::Site;
-use crate::support::{PATIENCE, signed};
+use crate::support::{PATIENCE, http, rules, signed};
 
 const TO: &str = "support@agents.example";
 
@@ -73,6 +74,43 @@ async fn messages_attempts_start_and_end_have_a_line_each() {
     for canary in ["canary", &site.key, &site.secret] {
         assert!(!log.contains(canary), "{canary} is in the log");
     }
+    site.finish().await;
+}
+
+/// A message on which there is no answer in time is deferred, and counted and logged like others.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_without_an_answer_in_time_has_its_line_and_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("store");
+    let rules = rules(folder.path(), &[("smtp.toml", "[deadlines]\nanswer_seconds = 1\n")]);
+    let site = Site::build(&Location::Folder(data.clone()), &rules).await;
+    site.leave_store().await;
+    let key = "s1._domainkey.good.example";
+    site.dns.change(|zone| {
+        zone.remove(key, "TXT").unwrap();
+        zone.insert(key, "TXT", "TIMEOUT", "").unwrap();
+    });
+    let log = folder.path().join("log");
+    let policies = folder.path().join("policies").display().to_string();
+    let metrics = format!("127.0.0.1:{}", free_port());
+    let arguments = ["--log-json", "--policies", &policies, "--metrics", &metrics];
+    let server = Server::start_logging(&data, site.dns.addr(), &arguments, &log).await;
+    let (to, raw) = ([TO.to_owned()], signed("canary-subject"));
+    let from = "alice@good.example";
+    let sent = Transaction { helo: "client.example", from, to: &to, raw: &raw };
+    let reply = deliver(server.smtp, &sent).await.unwrap();
+    assert!(!reply.accepted(), "{reply:?}");
+    let counted = http::get(&format!("http://{metrics}/metrics")).await.text();
+    let line = r#"gatepost_messages_total{outcome="deferred",reason="store_unavailable"} 1"#;
+    assert!(counted.contains(line), "{counted}");
+    assert_eq!(server.terminate().await, 0);
+    let log = std::fs::read_to_string(log).unwrap();
+    let decided = lines(&log, "message decided");
+    assert_eq!(decided.len(), 1, "{log}");
+    assert_eq!(decided[0]["outcome"], "deferred");
+    assert_eq!(decided[0]["reason"], "store_unavailable");
+    assert!(decided[0]["took_ms"].as_u64().unwrap() >= 1_000, "{}", decided[0]);
+    assert_eq!(decided[0]["bytes"], raw.len());
     site.finish().await;
 }
 

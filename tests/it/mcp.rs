@@ -10,13 +10,16 @@ use tokio::time::{Instant, timeout};
 
 use crate::support::mcp::{Mcp, by_python, by_typescript, text};
 use crate::support::process::GATEPOST;
-use crate::support::{TestGateway, letter, signed, signer};
+use crate::support::{TestGateway, letter, letter_between, signed, signer};
 
 pub const AGENT: &str = "support@agents.example";
 const SENDER: &str = "alice@good.example";
 
 /// Tools that change something.
 pub const CHANGING: [&str; 3] = ["allow_sender", "mark_read", "record_outcome"];
+
+/// The id of nothing.
+const NOBODY: &str = "ffffffff-ffff-7fff-bfff-ffffffffffff";
 
 pub async fn started() -> TestGateway {
     TestGateway::with_settings(|settings| settings.mcp = Some(Changes::Always)).await
@@ -228,6 +231,8 @@ async fn schemas_are_strict_and_every_result_is_as_its_schema_says() {
         tried.insert(name(tool));
     }
     assert_eq!(tried.len(), tools.len(), "{tried:?}");
+    let uuid = gateway.get("/messages/recent").await[0]["uuid"].clone();
+    let inbox = gateway.house.agents["support"].id.get();
     for (name, wrong, words) in [
         ("recent_messages", json!({ "limit": 0 }), "limit must be a whole number from 1 to 20"),
         ("recent_messages", json!({ "limit": "1" }), "invalid type"),
@@ -236,10 +241,50 @@ async fn schemas_are_strict_and_every_result_is_as_its_schema_says() {
         ("explain_refusal", json!({}), "one of the two"),
         ("get_policy", json!({}), "several inboxes"),
         ("read_message", json!({ "uuid": "no uuid" }), "must be a UUID"),
+        // In the names of the tool, not in those of the API.
+        ("record_outcome", json!({ "uuid": uuid }), "send reply, outcome, summary or rating"),
+        ("record_outcome", json!({ "uuid": uuid, "outcome": "\u{7}" }), "outcome "),
+        ("record_outcome", json!({ "uuid": uuid, "ratingReason": "\u{7}" }), "ratingReason "),
+        ("search_messages", json!({ "query": "" }), "query "),
+        ("allow_sender", json!({ "inbox": inbox, "sender": "no address" }), "sender "),
+        ("wait_for_message", json!({ "after": NOBODY }), "send a time as after"),
     ] {
         let said = mcp.failed(name, wrong).await;
         assert!(said.contains(words), "{name}: {said}");
+        for api in ["agentOutcome", "aiLeadRating", "/q ", "/email", "Last-Event-ID"] {
+            assert!(!said.contains(api), "{name}: {said}");
+        }
     }
+    gateway.finish().await;
+}
+
+/// A page of records ends early where those of others lie between: the next one goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_is_found_behind_those_of_others_or_it_is_said_how_far_was_looked() {
+    let rules = "[limits]\nmax_page = 2\ndefault_page = 2\nmax_walk = 3\n\
+                 [rates]\nreads_per_minute = 0\nwrites_per_minute = 0\nkeyless_per_minute = 0\n";
+    let gateway = TestGateway::with_rules(&[("access.toml", rules)]).await;
+    let refuse = async |from: &str| {
+        let raw = letter_between(from, AGENT, "unsigned");
+        assert!(!gateway.send(from, &[AGENT], raw.as_bytes()).await.accepted());
+    };
+    refuse("eve@evil.example").await;
+    for _ in 0..7 {
+        refuse("mallory@evil.example").await;
+    }
+    gateway.counts("SELECT COUNT(*) FROM records", 8).await;
+    let mcp = client(&gateway);
+    let asked = json!({ "sender": "eve@evil.example" });
+    let found = mcp.done("explain_refusal", asked.clone()).await;
+    assert_eq!(found["structuredContent"]["reason"], "dkim_missing", "{found}");
+    let nobody = mcp.failed("explain_refusal", json!({ "sender": "nobody@evil.example" })).await;
+    assert!(nobody.contains("no refusal of this sender's mail is on record"), "{nobody}");
+    for _ in 0..10 {
+        refuse("mallory@evil.example").await;
+    }
+    gateway.counts("SELECT COUNT(*) FROM records", 18).await;
+    let unseen = mcp.failed("explain_refusal", asked).await;
+    assert!(unseen.contains("among the latest records, of which 0 are"), "{unseen}");
     gateway.finish().await;
 }
 

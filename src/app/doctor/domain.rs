@@ -64,8 +64,12 @@ pub async fn check(
 
 async fn of_mail(dns: &Authenticator, domain: &DomainName, facts: &ServerFacts) -> Vec<Check> {
     let found = dns.exchangers(domain.to_string(), facts.deadline);
-    let (found, policy) =
-        tokio::join!(found, dns.texts(format!("_mta-sts.{domain}"), facts.deadline));
+    let (found, policy, here) = tokio::join!(
+        found,
+        dns.texts(format!("_mta-sts.{domain}"), facts.deadline),
+        dns.addresses(facts.hostname.to_string(), facts.deadline)
+    );
+    let here = here.unwrap_or_default();
     let implicit = match &found {
         Ok(hosts) if hosts.is_empty() => {
             let addresses = dns.addresses(domain.to_string(), facts.deadline).await;
@@ -78,14 +82,15 @@ async fn of_mail(dns: &Authenticator, domain: &DomainName, facts: &ServerFacts) 
         true => vec![domain.to_string()],
         false => found.map(hosts_of).unwrap_or_default(),
     };
-    let (mta_sts, is_enforced) = mta_sts::check(dns, domain, &hosts, policy, facts).await;
+    let (mta_sts, is_enforced) =
+        mta_sts::check(dns, domain, MailHosts { hosts: &hosts, here: &here }, policy, facts).await;
     let hosts = if implicit { &[] } else { hosts.get(..MOST_HOSTS).unwrap_or(&hosts) };
     let own = |host: &String| host == facts.hostname.as_str();
     // Where none has our name, all may be other names of this server.
     let any_is_own = hosts.iter().any(own);
     let of_hosts = hosts.iter().map(|host| {
-        let is_own = own(host) || !any_is_own;
-        of_host(dns, host, HostRole { is_own, is_enforced }, facts)
+        let may_be_own = own(host) || !any_is_own;
+        of_host(dns, host, HostRole { may_be_own, is_enforced, here: &here }, facts)
     });
     let of_hosts = join_all(of_hosts).await;
     [first].into_iter().chain(of_hosts.into_iter().flatten()).chain([mta_sts]).collect()
@@ -144,18 +149,34 @@ fn mx(
 }
 
 #[derive(Clone, Copy)]
-struct HostRole {
-    /// The certificate of this server is for the host.
-    is_own: bool,
+struct HostRole<'a> {
+    /// The host may be this server, by its name or by another.
+    may_be_own: bool,
     /// Senders do not deliver if they cannot verify the certificate (MTA-STS).
     is_enforced: bool,
+    /// The addresses of this server: a host with none of them is perhaps another one, which hands
+    /// mail on.
+    here: &'a [IpAddr],
+}
+
+impl HostRole<'_> {
+    fn is_here(&self, host: &str, found: &[IpAddr], facts: &ServerFacts) -> bool {
+        host == facts.hostname.as_str() || found.iter().any(|address| self.here.contains(address))
+    }
+}
+
+/// The hosts of the MX record, or the domain itself, and the addresses of this server.
+#[derive(Clone, Copy)]
+pub(super) struct MailHosts<'a> {
+    pub(super) hosts: &'a [String],
+    pub(super) here: &'a [IpAddr],
 }
 
 /// Checks of one mail exchanger.
 async fn of_host(
     dns: &Authenticator,
     host: &str,
-    role: HostRole,
+    role: HostRole<'_>,
     facts: &ServerFacts,
 ) -> Vec<Check> {
     let found = dns.addresses(host.to_owned(), facts.deadline);
@@ -165,9 +186,10 @@ async fn of_host(
     let found = found.unwrap_or_default();
     let public = found.iter().filter(|address| is_public(**address)).take(MOST_ADDRESSES);
     checks.extend(join_all(public.map(|address| ptr(dns, *address, facts))).await);
-    if role.is_own {
-        checks.push(certificate(host, role, facts));
-        checks.push(tlsa(host, associations, facts));
+    if role.may_be_own {
+        let is_here = role.is_here(host, &found, facts);
+        checks.push(certificate(host, role.is_enforced && is_here, facts));
+        checks.push(tlsa(host, associations, is_here, facts));
     }
     checks
 }
@@ -209,13 +231,13 @@ async fn ptr(dns: &Authenticator, address: IpAddr, facts: &ServerFacts) -> Check
     }
 }
 
-fn certificate(host: &str, role: HostRole, facts: &ServerFacts) -> Check {
+fn certificate(host: &str, is_enforced: bool, facts: &ServerFacts) -> Check {
     let topic = Check::of(CheckSubject::Certificate, host);
     let Some(certificate) = (facts.certificate)(host) else {
         return topic.skipped("the certificate of this server is not known here");
     };
     let name = DomainName::parse(host).ok().filter(|name| certificate.names(name));
-    let verified = name.as_ref().filter(|_| role.is_enforced);
+    let verified = name.as_ref().filter(|_| is_enforced);
     let fault = verified.and_then(|name| certificate.fault(name, facts.now));
     let (detail, advice) = match lasting(&certificate, facts.now, facts.expiry_warning) {
         Lasting::Well(until) if name.is_some() => match fault {
@@ -234,13 +256,18 @@ fn certificate(host: &str, role: HostRole, facts: &ServerFacts) -> Check {
         }
     };
     // Others do not verify it (RFC 7435).
-    match role.is_enforced {
+    match is_enforced {
         true => topic.failure(format!("{detail}, and senders verify it (MTA-STS)"), advice),
         false => topic.warning(format!("{detail}: senders that verify it do not connect"), advice),
     }
 }
 
-fn tlsa(host: &str, found: Result<Vec<String>, Unanswered>, facts: &ServerFacts) -> Check {
+fn tlsa(
+    host: &str,
+    found: Result<Vec<String>, Unanswered>,
+    is_here: bool,
+    facts: &ServerFacts,
+) -> Check {
     let topic = Check::of(CheckSubject::Tlsa, host);
     let Some(certificate) = (facts.certificate)(host) else {
         return topic.skipped("the key of this server is not known here");
@@ -252,14 +279,20 @@ fn tlsa(host: &str, found: Result<Vec<String>, Unanswered>, facts: &ServerFacts)
         Ok(found) if found.is_empty() => {
             topic.skipped("there is no TLSA record; DANE needs one, and DNSSEC").paste(line)
         }
-        Ok(found) if found.contains(&own) => {
+        Ok(found) if found.iter().any(|one| certificate.matches_tlsa(one) == Some(true)) => {
             topic.ok("TLSA has the key in use (DNSSEC was not checked)")
         }
-        Ok(found) if found.iter().any(|one| !one.starts_with("3 ")) => topic.warning(
-            "TLSA does not have the key in use by 3 1 1, and its other records are not compared",
-            "publish the key in use",
-        )
-        .paste(line),
+        Ok(found) if found.iter().any(|one| certificate.matches_tlsa(one).is_none()) => topic
+            .warning(
+                "TLSA does not have the key in use, and its records for authorities are not compared",
+                "publish the key in use",
+            )
+            .paste(line),
+        Ok(_) if !is_here => topic.warning(
+            "TLSA has another key than the one of this server",
+            "right as it is if the host is another server, which hands mail on to this one; else \
+             publish the key in use",
+        ),
         Ok(_) => topic
             .failure(
                 "TLSA has another key than the one in use: senders that use DANE do not deliver",

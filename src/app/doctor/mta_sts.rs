@@ -2,19 +2,18 @@
 //! serves.
 
 use super::certificates::{Lasting, lasting};
-use super::domain::{RESOLVERS, ServerFacts};
+use super::domain::{MailHosts, RESOLVERS, ServerFacts};
 use super::{Check, CheckSubject, CheckTopic};
 use crate::domain::domain_name::DomainName;
 use crate::domain::mta_sts::{MtaStsMode, host_of};
 use crate::egress::certificate::Certificate;
 use crate::verify::{Authenticator, Unanswered};
 
-/// Returns the check, and whether senders may refuse certificates by a policy. `hosts` are those of
-/// the MX record, or the domain itself.
+/// Returns the check, and whether senders refuse certificates by the policy of this server.
 pub(super) async fn check(
     dns: &Authenticator,
     domain: &DomainName,
-    hosts: &[String],
+    mail: MailHosts<'_>,
     found: Result<Vec<Vec<u8>>, Unanswered>,
     facts: &ServerFacts,
 ) -> (Check, bool) {
@@ -35,11 +34,7 @@ pub(super) async fn check(
             (topic.warning(detail, "publish one record v=STSv1; id=…"), false)
         }
         (Some(policy), None) => match policy_id(&policy) {
-            Some(id) => {
-                let own = facts.mta_sts.as_ref();
-                let is_enforced = own.is_none_or(|own| own.mode == MtaStsMode::Enforce);
-                (announced(topic, dns, domain, hosts, id, facts).await, is_enforced)
-            }
+            Some(id) => announced(topic, dns, domain, mail, id, facts).await,
             None => {
                 let detail = format!("the record of _mta-sts.{domain} has no id: senders use none");
                 (topic.warning(detail, "publish v=STSv1; id=… with letters and digits"), false)
@@ -63,13 +58,13 @@ async fn announced(
     topic: CheckTopic,
     dns: &Authenticator,
     domain: &DomainName,
-    hosts: &[String],
+    MailHosts { hosts, here }: MailHosts<'_>,
     id: &str,
     facts: &ServerFacts,
-) -> Check {
+) -> (Check, bool) {
     let file = format!("https://mta-sts.{domain}/.well-known/mta-sts.txt");
     let Some(policy) = &facts.mta_sts else {
-        return topic.warning(
+        let check = topic.warning(
             format!("policy {id} is announced, and this server does not serve its file {file}"),
             match facts.is_for_operator {
                 true => {
@@ -79,15 +74,22 @@ async fn announced(
                 false => "take the record away; right as it is if another server serves the file",
             },
         );
+        return (check, false);
     };
-    if let Some(host) = host_of(domain)
-        && let Ok([]) = dns.addresses(host.to_string(), facts.deadline).await.as_deref()
-    {
-        let detail =
-            format!("policy {id} is announced, and {host} has no address: senders cannot read it");
-        let advice = "publish the address of the API of this server under that name";
-        return topic.warning(detail, advice).paste(format!("{host}. CNAME {}.", facts.hostname));
+    let mut leads_here = false;
+    if let Some(host) = host_of(domain) {
+        let found = dns.addresses(host.to_string(), facts.deadline).await;
+        if found.as_ref().is_ok_and(Vec::is_empty) {
+            let detail = format!(
+                "policy {id} is announced, and {host} has no address: senders cannot read it"
+            );
+            let advice = "publish the address of the API of this server under that name";
+            let line = format!("{host}. CNAME {}.", facts.hostname);
+            return (topic.warning(detail, advice).paste(line), false);
+        }
+        leads_here = found.is_ok_and(|found| found.iter().any(|one| here.contains(one)));
     }
+    let is_enforced = leads_here && policy.mode == MtaStsMode::Enforce;
     let is_covered = |host: &&String| DomainName::parse(host).is_ok_and(|one| policy.covers(&one));
     let outside: Vec<_> = hosts.iter().filter(|host| !is_covered(host)).cloned().collect();
     if !outside.is_empty() && policy.mode != MtaStsMode::None {
@@ -99,15 +101,25 @@ async fn announced(
         let detail = |then| {
             format!("the policy of this server does not name {outside} of the MX record: {then}")
         };
-        return match policy.mode {
-            MtaStsMode::Enforce => {
+        let check = match (policy.mode, leads_here) {
+            (MtaStsMode::Enforce, true) => {
                 topic.failure(detail("senders that keep to it do not deliver there"), advice)
             }
+            // Its file may be another one's.
+            (MtaStsMode::Enforce, false) => topic.warning(
+                detail("senders that keep to it do not deliver there"),
+                format!(
+                    "{advice}; right as it is if another server serves {file}: mta-sts.{domain} \
+                     has no address of {}",
+                    facts.hostname
+                ),
+            ),
             _ => topic.warning(detail("senders report that as a failure"), advice),
         };
+        return (check, is_enforced);
     }
     let detail = format!("policy {id}; its file {file} was not fetched");
-    of_certificate(topic, domain, detail, facts)
+    (of_certificate(topic, domain, detail, facts), is_enforced)
 }
 
 /// If ACME got a certificate for the host of the policy alone, that is looked at; a certificate of

@@ -60,22 +60,25 @@ fn record(
     let publish = "publish this one record";
     match records.as_slice() {
         [] => topic.warning("there is no record: senders report on TLS to nobody", publish),
-        [one] if leads_here(one, &mail) => return topic.ok("senders report here"),
-        [_] => topic.warning("the record leads reports to somebody else", publish),
+        [one] => match place_here(one, &mail) {
+            Some(place) => return topic.ok(format!("senders report to {place}")),
+            None => topic.warning("the record leads reports to somebody else", publish),
+        },
         _ => topic.warning("there are several records: senders use none", publish),
     }
     .paste(line)
 }
 
-/// Whether a place of the record is the address, or the path for posted reports on any host.
-fn leads_here(record: &str, mail: &str) -> bool {
+/// Returns the place of the record that is the address, or the path for posted reports on any host:
+/// the API may have several names.
+fn place_here<'r>(record: &'r str, mail: &str) -> Option<&'r str> {
     let fields = record.split(';').filter_map(|field| field.split_once('='));
     let mut places =
         fields.filter(|(name, _)| name.trim() == "rua").flat_map(|(_, all)| all.split(','));
-    places.any(|place| {
+    places.find_map(|place| {
         let place = place.trim();
         let is_posted = place.starts_with("https://") && place.ends_with("/tls-reports");
-        is_posted || place.eq_ignore_ascii_case(mail)
+        (is_posted || place.eq_ignore_ascii_case(mail)).then_some(place)
     })
 }
 

@@ -319,11 +319,9 @@ impl Intake for Gateway {
     }
 
     async fn message(&self, envelope: Envelope, raw: Bytes) -> IntakeReply {
-        let began = Instant::now();
+        let asked = Asked::of(self, &envelope, count(raw.len()));
         let taken = self.take_in(&envelope, &raw).await;
-        let reply = taken.unwrap_or_else(|error| self.trouble(&error));
-        self.answered(&envelope, count(raw.len()), &reply, began);
-        reply
+        asked.answered(taken.unwrap_or_else(|error| self.trouble(&error)))
     }
 
     async fn refused(
@@ -336,11 +334,41 @@ impl Intake for Gateway {
     ) -> IntakeReply {
         let source = Source::Email;
         let refused = RefusedMessage { reason, detail: &detail, head: &head, size, source };
-        let began = Instant::now();
-        let recorded = self.record_refusal(&envelope, refused, began).await;
-        let reply = recorded.unwrap_or_else(|error| self.trouble(&error));
-        self.answered(&envelope, size, &reply, began);
+        let asked = Asked::of(self, &envelope, size);
+        let recorded = self.record_refusal(&envelope, refused, asked.began).await;
+        asked.answered(recorded.unwrap_or_else(|error| self.trouble(&error)))
+    }
+}
+
+/// A message on which the gateway is to decide. If the front end drops the question, because the
+/// answer took too long or the server ends, the sender is asked to retry, and the message counts as
+/// deferred; it may be stored all the same, and the retry is then a repeat.
+struct Asked<'m> {
+    gateway: &'m Gateway,
+    envelope: &'m Envelope,
+    bytes: u64,
+    began: Instant,
+    is_answered: bool,
+}
+
+impl<'m> Asked<'m> {
+    fn of(gateway: &'m Gateway, envelope: &'m Envelope, bytes: u64) -> Self {
+        Self { gateway, envelope, bytes, began: Instant::now(), is_answered: false }
+    }
+
+    /// Counts and logs the answer, and hands it on.
+    fn answered(mut self, reply: IntakeReply) -> IntakeReply {
+        self.is_answered = true;
+        self.gateway.answered(self.envelope, self.bytes, &reply, self.began);
         reply
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.gateway.answered(self.envelope, self.bytes, &unavailable(), self.began);
+        }
     }
 }
 

@@ -194,6 +194,10 @@ impl<'m> Dialog<'m> {
         is_cut
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.given.is_empty() && self.said.is_empty()
+    }
+
     /// The newest reply alone, if there is one.
     pub fn newest_reply(mut self) -> Option<Self> {
         let newest = self.said.pop().filter(|turn| turn.role == ASSISTANT)?;

@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use super::ports::Listeners;
 use crate::app::doctor::{Check, CheckSubject, CheckTopic};
 use crate::config::{SettingsFile, StoreOptions};
 use crate::domain::causes::with_causes;
@@ -29,8 +30,14 @@ pub(super) const TIMESYNC: &str = "/run/systemd/timesync";
 
 /// Checks the settings and the files that they were read from, the folders of the server and the
 /// files with keys.
-pub(super) fn check(settings: &Settings, options: &StoreOptions, mint: &Mint) -> Vec<Check> {
-    let mut checks = vec![of_settings(settings, options.file())];
+pub(super) fn check(
+    settings: &Settings,
+    options: &StoreOptions,
+    listeners: &Listeners,
+    mint: &Mint,
+) -> Vec<Check> {
+    let speaks_https = listeners.shown("https").is_some();
+    let mut checks = vec![of_settings(settings, options.file(), speaks_https)];
     match options.files() {
         Ok(files) => checks.extend(files.iter().filter_map(of_settings_file)),
         // They were read a moment before.
@@ -90,10 +97,12 @@ fn is_closed(path: &Path) -> bool {
     found.is_ok_and(|found| found.permissions().mode() & EVERYBODY == 0)
 }
 
-fn of_settings(settings: &Settings, file: Option<&Path>) -> Check {
+/// `speaks_https`: the running server does, whatever these settings say.
+fn of_settings(settings: &Settings, file: Option<&Path>, speaks_https: bool) -> Check {
     let file = file.map(|path| path.display().to_string());
     let topic = Check::of(CheckSubject::Settings, file.unwrap_or_default());
-    if !settings.is_secure() && !settings.http.ip().is_loopback() {
+    let is_secure = speaks_https || settings.is_secure();
+    if !is_secure && !settings.http.ip().is_loopback() {
         return topic.warning(
             format!("the API speaks http at {}: keys cross the network in clear", settings.http),
             "give --http-tls-cert and --http-tls-key, or put a proxy with TLS in front and name its \
@@ -155,7 +164,7 @@ pub(super) fn of_time_service(folder: &Path) -> Option<Check> {
     runs.then(|| match folder.join("synchronized").exists() {
         true => topic.ok("it has set the clock by a time server"),
         false => topic.warning(
-            "it runs, and has not set the clock: no time server has answered since the machine began",
+            "it runs, and has not set the clock: no time server has answered since it began",
             "let it reach its servers (timedatectl timesync-status): signatures are judged by the clock",
         ),
     })

@@ -212,7 +212,7 @@ impl<'o> Opened<'o> {
         let guard = Guard::new(settings.egress_allow.clone(), &rules.webhooks);
         let egress = egress::check(&guard, &allowed.join(","));
         let certificates = self.of_certificates(settings, mint, listeners);
-        let files = files::check(settings, self.options, mint);
+        let files = files::check(settings, self.options, listeners, mint);
         let clock = files::of_time_service(Path::new(files::TIMESYNC)).into_iter().collect();
         let general = [files, self.failures.clone(), of_store, clock, vec![egress]].concat();
         [general, resolvers, certificates].concat()

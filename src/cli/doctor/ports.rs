@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 
 use futures_util::future::join_all;
 use tokio::net::TcpListener;
@@ -44,6 +45,7 @@ enum Speech {
 }
 
 struct Listener {
+    name: &'static str,
     flag: &'static str,
     address: SocketAddr,
     speech: Speech,
@@ -52,6 +54,8 @@ struct Listener {
 /// The one who answers at an address.
 enum Presence {
     Ours(Option<Certificate>),
+    /// Perhaps this server, in words.
+    Alike(&'static str),
     /// Something else, in words.
     Other(String),
 }
@@ -89,7 +93,7 @@ fn listeners(settings: &Settings) -> Vec<Listener> {
             "acme" => Speech::Challenges,
             _ => Speech::Smtp(Opening::Clear),
         };
-        Listener { flag, address, speech }
+        Listener { name, flag, address, speech }
     });
     all.collect()
 }
@@ -114,6 +118,7 @@ impl Listener {
             Ok(Ok(Presence::Ours(certificate))) => {
                 (topic.ok("this server answers there"), certificate)
             }
+            Ok(Ok(Presence::Alike(how))) => (topic.ok(how), None),
             Ok(Ok(Presence::Other(what))) => (topic.failure(what, advice), None),
             Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 (self.try_to_listen(named).await, None)
@@ -144,8 +149,18 @@ impl Listener {
                 })
             }
             Speech::Api(opening) => {
-                let page = presented::page(at, opening, "/healthz").await?;
-                Ok(if holds(&page, "\"alive\"") {
+                let asked = presented::page(at, opening, "/healthz").await;
+                let is_ours = |page: &Page| holds(page, "\"alive\"");
+                // A service may have its certificate from elsewhere than these settings.
+                if opening == Opening::Clear
+                    && !asked.as_ref().is_ok_and(is_ours)
+                    && let Ok(page) = presented::page(at, Opening::Tls, "/healthz").await
+                    && is_ours(&page)
+                {
+                    return Ok(Presence::Ours(read(page.certificate)));
+                }
+                let page = asked?;
+                Ok(if is_ours(&page) {
                     Presence::Ours(read(page.certificate))
                 } else {
                     Presence::Other(format!("another program answers /healthz: {}", page.status))
@@ -162,7 +177,7 @@ impl Listener {
             Speech::Challenges => {
                 let page = presented::page(at, Opening::Clear, "/").await?;
                 Ok(if page.status == 404 {
-                    Presence::Ours(None)
+                    Presence::Alike("it answers as this server does, which nothing else proves")
                 } else {
                     Presence::Other(format!("another program answers there: {}", page.status))
                 })
@@ -175,6 +190,12 @@ impl Listener {
         let topic = Check::of(CheckSubject::Port, format!("{} {}", self.flag, self.address));
         match TcpListener::bind(self.address).await {
             Ok(_) => topic.ok("nobody listens there, and a start can"),
+            Err(error)
+                if error.kind() == io::ErrorKind::PermissionDenied
+                    && let Some(unit) = socket_unit(self.name, &UNITS) =>
+            {
+                topic.skipped(format!("this user may not listen there, but systemd may: {unit}"))
+            }
             Err(error) => match named.explain_listening(self.address, &error) {
                 Some(Unbound { detail, advice }) => topic.failure(detail, advice),
                 None => topic.failure(
@@ -186,6 +207,29 @@ impl Listener {
     }
 }
 
+/// Where systemd finds units: of the administrator, of packages.
+const UNITS: [&str; 3] = ["/etc/systemd/system", "/lib/systemd/system", "/usr/lib/systemd/system"];
+
+/// The unit by which systemd opens the port of a listener, if one is installed.
+fn socket_unit(listener: &str, folders: &[&str]) -> Option<String> {
+    let unit = format!("gatepost-{listener}.socket");
+    folders.iter().any(|folder| Path::new(folder).join(&unit).exists()).then_some(unit)
+}
+
 fn holds(page: &Page, text: &str) -> bool {
     page.status == 200 && page.body.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_systemd_opens_is_known_by_its_unit() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("gatepost-smtp.socket"), "").unwrap();
+        let folders = ["/nowhere", folder.path().to_str().unwrap()];
+        assert_eq!(socket_unit("smtp", &folders).as_deref(), Some("gatepost-smtp.socket"));
+        assert_eq!(socket_unit("http", &folders), None);
+    }
 }

@@ -63,8 +63,8 @@ impl NamedSettings {
             io::ErrorKind::PermissionDenied if address.port() < PRIVILEGED => Some(Unbound {
                 detail: format!("cannot listen on {address}: permission denied"),
                 advice: format!(
-                    "a port below {PRIVILEGED} needs CAP_NET_BIND_SERVICE; or choose {flag} \
-                     {elsewhere}"
+                    "a port below {PRIVILEGED} needs CAP_NET_BIND_SERVICE, or systemd to open it \
+                     (docs/service.md); or choose {flag} {elsewhere}"
                 ),
             }),
             io::ErrorKind::AddrInUse => Some(Unbound {
@@ -117,7 +117,8 @@ mod tests {
         let denied = io::Error::from(io::ErrorKind::PermissionDenied);
         let said = named.explain(RunError::Listen { address, source: denied }).to_string();
         assert!(said.starts_with("cannot listen on 0.0.0.0:25: permission denied"), "{said}");
-        assert!(said.ends_with("CAP_NET_BIND_SERVICE; or choose --smtp 0.0.0.0:2525"), "{said}");
+        assert!(said.contains("CAP_NET_BIND_SERVICE, or systemd"), "{said}");
+        assert!(said.ends_with("or choose --smtp 0.0.0.0:2525"), "{said}");
         let denied = io::Error::from(io::ErrorKind::PermissionDenied);
         let said = named.explain_listening(metrics, &denied).unwrap().advice;
         assert!(said.ends_with("or choose --metrics 127.0.0.1:9464"), "{said}");

@@ -1,5 +1,5 @@
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use reqwest::header::HeaderValue;
@@ -103,7 +103,7 @@ async fn names_that_lead_to_private_addresses_are_refused() {
         let refused = post(&client, "https://hooks.example/").await.unwrap_err();
         // The one that is forbidden, whatever stands beside it.
         let address = addresses.last().unwrap().parse().unwrap();
-        let expected = EgressError::PrivateAddress { address, reach: Reach::Public };
+        let expected = EgressError::PrivateAddress { address, reach: Reach::Public, of_name: true };
         assert_eq!(refused, expected, "{addresses:?}");
         assert!(
             refused.to_string().contains(&format!("resolves to {address}, which is not public"))
@@ -116,14 +116,16 @@ async fn names_that_lead_to_private_addresses_are_refused() {
         let words = "resolves to 8.8.8.8, which --egress-allow does not cover: plain http";
         assert!(refused.contains(words), "{url}: {refused}");
     }
-    for (url, expected) in [
-        (format!("http://127.0.0.1:{port}/"), UrlError::NotHttps),
-        (format!("https://127.0.0.1:{port}/"), UrlError::Port),
-        ("https://127.0.0.1/".to_owned(), UrlError::PrivateHost),
-        ("https://[::1]/".to_owned(), UrlError::PrivateHost),
-        ("https://0x7f.1/".to_owned(), UrlError::PrivateHost),
+    for (url, reach, address) in [
+        (format!("http://127.0.0.1:{port}/"), Reach::OperatorOnly, [127, 0, 0, 1].into()),
+        (format!("https://127.0.0.1:{port}/"), Reach::OperatorOnly, [127, 0, 0, 1].into()),
+        ("https://127.0.0.1/".to_owned(), Reach::Public, [127, 0, 0, 1].into()),
+        ("https://[::1]/".to_owned(), Reach::Public, Ipv6Addr::LOCALHOST.into()),
+        ("https://0x7f.1/".to_owned(), Reach::Public, [127, 0, 0, 1].into()),
     ] {
-        assert_eq!(post(&client, &url).await.unwrap_err(), EgressError::Url(expected), "{url}");
+        let expected = EgressError::PrivateAddress { address, reach, of_name: false };
+        assert!(expected.to_string().starts_with(&format!("the host of the URL is {address}, ")));
+        assert_eq!(post(&client, &url).await.unwrap_err(), expected, "{url}");
     }
     assert_eq!(target.received().len(), 0);
 }
@@ -145,7 +147,7 @@ async fn a_name_that_turns_private_later_is_refused() {
     let url = format!("http://rebind.example:{}/", target.address().port());
     assert_eq!(post(&client, &url).await.unwrap().status, 200);
     let (address, reach) = (IpAddr::from([127, 9, 9, 9]), Reach::OperatorOnly);
-    let expected = EgressError::PrivateAddress { address, reach };
+    let expected = EgressError::PrivateAddress { address, reach, of_name: true };
     assert_eq!(post(&client, &url).await.unwrap_err(), expected);
     assert_eq!(asked.load(Ordering::SeqCst), 2);
     assert_eq!(target.received().len(), 1);
@@ -397,7 +399,7 @@ async fn over_a_kept_connection_a_name_that_turns_private_is_refused_and_one_tha
         assert_eq!(post_on(&client, &url).await.unwrap().status, 204);
     }
     let (address, reach) = (IpAddr::from([127, 9, 9, 9]), Reach::OperatorOnly);
-    let expected = EgressError::PrivateAddress { address, reach };
+    let expected = EgressError::PrivateAddress { address, reach, of_name: true };
     assert_eq!(post_on(&client, &url).await.unwrap_err(), expected);
     assert_eq!(post_on(&client, &url).await.unwrap_err(), EgressError::Lookup);
     assert_eq!((connections.load(Ordering::SeqCst), requests.load(Ordering::SeqCst)), (1, 2));

@@ -81,7 +81,7 @@ async fn a_domain_that_leads_here_is_right_in_each_row() {
     checked.expect(("certificate", "gw.example"), "ok", &["it is for this host, until"]).await;
     let words = ["no policy is announced", "_mta-sts.new.example. TXT \"v=STSv1; id=1\""];
     checked.expect(("mta-sts", DOMAIN), "skipped", &words).await;
-    checked.expect(("port", "gw.example"), "warning", &["2525", "forward port 25"]).await;
+    checked.expect(("port", "gw.example"), "skipped", &["2525", "port 25"]).await;
 
     let (_, tlsa) = checked.row("tlsa", "gw.example").await;
     let record = tlsa.split_once("_25._tcp.gw.example. TLSA ").unwrap().1;
@@ -167,8 +167,21 @@ async fn a_policy_makes_a_wrong_certificate_a_failure() {
     let words = ["is not for other.example", "--smtp-tls-cert"];
     checked.expect(("certificate", "other.example"), "warning", &words).await;
     checked.publish("_mta-sts.new.example", "TXT", &["v=STSv1; id=1"]);
+    checked.publish("third.example", "A", &["8.8.4.4"]);
+    // The policy of another server.
+    checked.publish("mta-sts.new.example", "A", &["9.9.9.9"]);
+    checked.expect(("certificate", "third.example"), "warning", &["not for third.example"]).await;
+    let words = ["does not name other.example", "if another server serves https://mta-sts.new"];
+    checked.expect(("mta-sts", DOMAIN), "warning", &words).await;
+    checked.publish("mta-sts.new.example", "A", &["8.8.4.4"]);
     let words = ["is not for third.example", "senders verify it (MTA-STS)"];
     checked.expect(("certificate", "third.example"), "failure", &words).await;
+    // Another server, which may hand mail on to this one.
+    checked.publish("other.example", "A", &["9.9.9.9"]);
+    checked.expect(("certificate", "other.example"), "warning", &["not for other.example"]).await;
+    let other = format!("3 1 1 {}", "ab".repeat(32));
+    checked.publish("_25._tcp.other.example", "TLSA", &[&other]);
+    checked.expect(("tlsa", "other.example"), "warning", &["right as it is"]).await;
     checked.publish("_mta-sts.new.example", "TXT", &["v=STSv1; id=1", "v=STSv1; id=2"]);
     checked.expect(("mta-sts", DOMAIN), "warning", &["several records"]).await;
     checked.publish("_mta-sts.new.example", "TXT", &["v=STSv1;"]);
@@ -179,6 +192,7 @@ async fn a_policy_makes_a_wrong_certificate_a_failure() {
     let words = ["it is self-signed, and senders verify it (MTA-STS)", "--acme-directory"];
     checked.expect(("certificate", "gw.example"), "failure", &words).await;
     // Another name of this server has a certificate of its own.
+    checked.publish("gw2.example", "A", &["8.8.4.4"]);
     checked.publish(DOMAIN, "MX", &["10 gw2.example"]);
     let words = ["it is self-signed, and senders verify it (MTA-STS)"];
     checked.expect(("certificate", "gw2.example"), "failure", &words).await;
@@ -261,7 +275,7 @@ async fn the_record_for_reports_is_told_with_the_line_to_paste() {
         "v=TLSRPTv1;rua=https://gw.example/tls-reports",
     ] {
         checked.publish(name, "TXT", &["something", here]);
-        checked.expect(row, "ok", &["senders report here"]).await;
+        checked.expect(row, "ok", &["senders report to"]).await;
     }
     for elsewhere in ["v=TLSRPTv1; rua=mailto:x@new.example", "v=TLSRPTv1; rua=https://a.example/b"]
     {

@@ -270,6 +270,16 @@ async fn a_call_and_its_outcome_are_read_by_a_model() {
     let shown = read["content"][0]["text"].as_str().unwrap();
     assert!(shown.contains("\nCall: 61 seconds, missed.\n"), "{shown}");
     assert!(shown.contains("\nRecorded rating: 7 of 100.\n"), "{shown}");
+    // Nobody says how long this one was.
+    let call = json!({
+        "targetAgent": house.id("agent1").get(), "sourceAddress": "+15551231234", "source": "call",
+        "message": "Hello",
+    });
+    let posted = house.call("agent1", "POST", "/agent/receiveMessage", Some(&call)).await;
+    let read = json!({ "uuid": posted.success(200)["messageUuid"] });
+    let read = Asking::call(&house, "agent1", "read_message", read).await.done().await;
+    let shown = read["content"][0]["text"].as_str().unwrap();
+    assert!(!shown.contains("Call: "), "{shown}");
 }
 
 #[tokio::test]

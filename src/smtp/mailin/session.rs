@@ -247,11 +247,9 @@ impl<I: Intake> Session<I> {
         let (reason, detail, head, size, notice) = match ending {
             Ending::Whole(raw) => {
                 let asked = async move { intake.message(envelope, raw).await };
-                let answer = self.shared.ask(asked);
-                let topic = LogTopic::of_message(answer.is_some());
-                let answer = answer.unwrap_or_else(no_answer);
+                let answer = self.shared.ask(asked).unwrap_or_else(no_answer);
                 let detail = short(answer.detail.as_deref());
-                return (Reply::answer(&IntakeReply { detail, ..answer }), topic);
+                return (Reply::answer(&IntakeReply { detail, ..answer }), LogTopic::Message);
             }
             Ending::NoMemory => {
                 return (Reply::reason(Reason::NoSpace, None, None), LogTopic::Command);
@@ -267,9 +265,7 @@ impl<I: Intake> Session<I> {
             }
         };
         let asked = async move { intake.refused(envelope, reason, detail, head, size).await };
-        let answer = self.shared.ask(asked);
-        let topic = LogTopic::of_message(answer.is_some());
-        let answer = answer.unwrap_or_else(no_answer);
+        let answer = self.shared.ask(asked).unwrap_or_else(no_answer);
         let deferred = answer.reason.filter(|reason| reason.is_temporary());
         let reply = match (deferred, notice) {
             (Some(ours), Some(_)) => Reply::reason(ours, None, None).and_close(),
@@ -278,7 +274,7 @@ impl<I: Intake> Session<I> {
             (None, Some(notice)) => Reply::recorded(notice, answer.record).and_close(),
             (None, None) => Reply::reason(reason, None, answer.record),
         };
-        (reply, topic)
+        (reply, LogTopic::Message)
     }
 
     fn say(&self, reply: &Reply) -> Response {

@@ -29,13 +29,13 @@ fn backlog(database: &Database) -> String {
                 WHERE state = 'pending' AND room IS NULL AND destination_id > destination
                 {order}), place + 1
         FROM waiting WHERE destination IS NOT NULL AND place < $1),
-    first (due) AS (
+    first (due, rests_until) AS (
         SELECT (SELECT next_attempt_at FROM deliveries {by_index}
                 WHERE state = 'pending' AND room IS NULL AND destination_id = destination
-                ORDER BY next_attempt_at, id LIMIT 1)
+                ORDER BY next_attempt_at, id LIMIT 1), rests_until
         FROM waiting JOIN destinations ON destinations.id = destination
-        WHERE rests_until = 0 AND ordered = 0 AND draining = 0 AND disabled_at IS NULL)
-    SELECT (SELECT MIN(due) FROM first) AS due,
+        WHERE rests_until <= $2 AND ordered = 0 AND draining = 0 AND disabled_at IS NULL)
+    SELECT (SELECT MIN(CASE WHEN due < rests_until THEN rests_until ELSE due END) FROM first) AS due,
            (SELECT COUNT(*) FROM (
                SELECT id FROM deliveries AS first_of_all WHERE state = 'pending'
                ORDER BY next_attempt_at, id LIMIT $1) AS first_of_all) AS waiting"
@@ -49,7 +49,8 @@ pub struct Backlog {
     pub waiting: i64,
     /// When the first of them is due that a gateway may take, in steady time, perhaps in the past.
     /// None if there is none, as far as the first 10,000 destinations tell. Those for a destination
-    /// that rests or is disabled wait for it, and those of an ordered one for each other.
+    /// that rests or is disabled wait for it, from whose rest's end they are due, and those of an
+    /// ordered one for each other.
     pub due: Option<Timestamp>,
 }
 
@@ -63,7 +64,9 @@ pub struct GatewayVersion {
 impl Base {
     /// Returns the deliveries of all accounts that wait for an attempt of any gateway.
     pub async fn backlog(&self) -> Result<Backlog, StoreError> {
-        let counting = Statement::of(backlog(&self.database).into()).bind(COUNTED);
+        let counting = Statement::of(backlog(&self.database).into())
+            .bind(COUNTED)
+            .bind(self.mint().clock().steady());
         let row = counting.fetch_one(self.reader()).await?;
         let columns = Columns { table: "deliveries", row: &row };
         Ok(Backlog { waiting: columns.integer("waiting")?, due: columns.optional_time("due")? })

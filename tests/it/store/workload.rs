@@ -39,16 +39,19 @@ async fn those_that_nobody_may_take_now_are_not_late(kind: Kind) {
     scene.listen(&scene.agent, Category::Incoming, "https://rests.example/").await;
     scene.deliver(&scene.agent, 2_000).await;
     assert!(scene.store.backlog().await.unwrap().due.is_some());
-    scene.execute("UPDATE destinations SET rests_until = 9000 WHERE ordered = 0").await;
+    scene.execute("UPDATE destinations SET rests_until = 9000000000000 WHERE ordered = 0").await;
     let backlog = scene.store.backlog().await.unwrap();
     assert_eq!((backlog.waiting, backlog.due), (3, None));
+    // Due from the end of the rest on: an attempt may be made.
+    scene.execute("UPDATE destinations SET rests_until = 7 WHERE ordered = 0").await;
+    assert!(scene.store.backlog().await.unwrap().due.is_some());
 }
 
 async fn thousands_that_rest_hide_none_that_is_late(kind: Kind) {
     let scene = Scene::new(kind).await;
     scene.listen(&scene.agent, Category::Incoming, "https://rests.example/").await;
     scene.deliver(&scene.agent, 1_000).await;
-    scene.execute("UPDATE destinations SET rests_until = 9000").await;
+    scene.execute("UPDATE destinations SET rests_until = 9000000000000").await;
     let id = match kind {
         Kind::Sqlite => "randomblob(16)",
         Kind::Postgres => "gen_random_uuid()",

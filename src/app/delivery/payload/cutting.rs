@@ -58,8 +58,13 @@ pub(super) fn cut_text(record: &mut MessageRecord<'_>, max: usize) {
     }
     record.message = head(record.message, max);
     record.summary = record.summary.map(|text| head(text, max));
-    let dialogs = [&mut record.chat_dialog, &mut record.call_dialog];
-    dialogs.into_iter().flatten().for_each(|dialog| is_cut |= dialog.cut(max));
+    for dialog in [&mut record.chat_dialog, &mut record.call_dialog] {
+        // One that is left out is null, and not empty.
+        if dialog.as_mut().is_some_and(|dialog| dialog.cut(max)) {
+            is_cut = true;
+            dialog.take_if(|dialog| dialog.is_empty());
+        }
+    }
     record.truncated |= is_cut;
 }
 

@@ -240,11 +240,25 @@ async fn no_tool_is_a_way_around_the_oracle() {
 async fn resources_are_those_in_reach() {
     let mut town = AccessWorld::of(tree()).await;
     let uuid = town.goods[AGENT].mail.as_ref().unwrap().message.0;
+    let mut denied = 0;
     for key in town.keys.clone() {
         let home = Named::Node(town.tree.home(key.owner));
         let expected = town.tree.expected(&rules().0["GET /messages/recent"], &key, home);
-        let Expected::Allowed(reach) = &expected else { continue };
         let listed = town.ask_mcp(&key, "resources/list", &json!({})).await;
+        let Expected::Allowed(reach) = &expected else {
+            let uri = format!("gatepost://messages/{uuid}");
+            let read = town.ask_mcp(&key, "resources/read", &json!({ "uri": uri })).await;
+            for reply in [&listed, &read] {
+                let text = reply.text().replace(&uri, "");
+                assert!(!text.contains(&uuid.to_string()), "{}: {text}", key.what);
+                match expected {
+                    Expected::NoKey => assert_eq!(reply.status, 401, "{}", key.what),
+                    _ => assert!(reply.json().get("error").is_some(), "{}: {text}", key.what),
+                }
+            }
+            denied += 1;
+            continue;
+        };
         let leaks = town.leaks(&listed.text(), &expected, key.owner);
         assert!(leaks.is_empty(), "{}: {leaks:?} in {}", key.what, listed.text());
         let is_shown = town.tree.shows(reach, AGENT);
@@ -264,4 +278,5 @@ async fn resources_are_those_in_reach() {
             assert!(leaks.is_empty(), "{}: {leaks:?} in {}", key.what, read.text());
         }
     }
+    assert!(denied > 1, "{denied} keys open nothing");
 }
