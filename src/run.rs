@@ -159,7 +159,8 @@ pub async fn start_on(
     settings: Settings,
     mint: Mint,
 ) -> Result<Running, RunError> {
-    let (own_hosts, secure) = (settings.own_hosts(), settings.is_secure());
+    let (own_hosts, own_names) = (settings.own_hosts(), settings.own_names());
+    let secure = settings.is_secure();
     let (rules, dns, proxies) = (settings.rules, settings.dns, settings.trusted_proxy);
     let (place, hostname) = (settings.place, settings.hostname);
     let shutdown = Shutdown::default();
@@ -256,6 +257,7 @@ pub async fn start_on(
     let system = System::new(metrics, stores.requests.clone(), mint.clock().clone(), parts);
     let server = ThisServer {
         hostname: hostname.clone(),
+        names: own_names,
         port: incoming.smtp.port(),
         certificate: tls.shown(),
         expiry_warning: rules.smtp.tls.expiry_warning(),

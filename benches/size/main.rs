@@ -1,8 +1,9 @@
 //! The cost of keeping: `cargo bench --ignore-rust-version --locked --bench size`, with `-- --json`
 //! for programs, `-- --rows 1000000,10000000`, `-- --small` for a look.
 //!
-//! For an embedded store of so many messages: its size, how long `gatepost serve` takes until it is
-//! ready, the memory that it has then, and how long a backup, a restore and `check-store` take.
+//! For a store of so many messages: its size, how long `gatepost serve` takes until it is ready, the
+//! memory that it has then, and for the embedded store how long a backup, a restore and `check-store`
+//! take; on PostgreSQL these are its own (docs/backup.md).
 //! Messages are rows that the database itself makes up (`../read/fill.rs`), with their entries of
 //! the search index and without originals: the size of originals is the mail's own.
 
@@ -38,7 +39,7 @@ use gatepost::store::Location;
 use serde::Serialize;
 
 use accounts::Accounts;
-use stage::place::{Kind, Place};
+use stage::place::{Kind, Place, size};
 use support::process::GATEPOST;
 use support::site::Site;
 
@@ -48,6 +49,9 @@ struct Options {
     /// How many messages there are, one store after the other
     #[arg(long, value_delimiter = ',', default_values_t = [1_000_000, 10_000_000])]
     rows: Vec<u64>,
+    /// Only this database: sqlite or postgresql
+    #[arg(long)]
+    database: Option<String>,
     /// Starts of the server, of which the median counts
     #[arg(long, default_value_t = 3)]
     starts: usize,
@@ -64,11 +68,18 @@ struct Options {
 
 #[derive(Serialize)]
 struct Line {
+    database: &'static str,
     rows: u64,
     store_bytes: u64,
     bytes_per_message: u64,
     start_seconds: f64,
     ready_memory_bytes: u64,
+    /// Of the embedded store.
+    upkeep: Option<Upkeep>,
+}
+
+#[derive(Serialize)]
+struct Upkeep {
     backup_seconds: f64,
     backup_bytes: u64,
     restore_seconds: f64,
@@ -86,29 +97,40 @@ async fn main() {
         options.rows = vec![1000, 10_000];
     }
     let mut lines = Vec::new();
-    for rows in &options.rows {
-        lines.push(measure(*rows, options.starts).await);
+    for kind in Kind::all(options.database.as_deref()) {
+        for rows in &options.rows {
+            lines.push(measure(kind, *rows, options.starts).await);
+        }
     }
     if options.json {
         println!("{}", serde_json::to_string_pretty(&lines).unwrap());
         return;
     }
     println!(
-        "| messages | store | a message | start | memory | backup | restore | check-store |\n\
-         |---|---|---|---|---|---|---|---|"
+        "| database | messages | store | a message | start | memory | backup | restore | check-store |\n\
+         |---|---|---|---|---|---|---|---|---|"
     );
     for one in lines {
+        let upkeep = one.upkeep.map_or_else(
+            || "its own | its own | |".to_owned(),
+            |one| {
+                format!(
+                    "{:.1} s, {:.2} GB | {:.1} s | {:.1} s |",
+                    one.backup_seconds,
+                    giga(one.backup_bytes),
+                    one.restore_seconds,
+                    one.check_seconds
+                )
+            },
+        );
         println!(
-            "| {} | {:.2} GB | {} B | {:.2} s | {} MB | {:.1} s, {:.2} GB | {:.1} s | {:.1} s |",
+            "| {} | {} | {:.2} GB | {} B | {:.2} s | {} MB | {upkeep}",
+            one.database,
             one.rows,
             giga(one.store_bytes),
             one.bytes_per_message,
             one.start_seconds,
             one.ready_memory_bytes >> 20,
-            one.backup_seconds,
-            giga(one.backup_bytes),
-            one.restore_seconds,
-            one.check_seconds,
         );
     }
 }
@@ -118,17 +140,16 @@ fn giga(octets: u64) -> f64 {
     octets as f64 / 1e9
 }
 
-async fn measure(rows: u64, starts: usize) -> Line {
-    let place = Place::new(Kind::Sqlite, &[]);
+async fn measure(kind: Kind, rows: u64, starts: usize) -> Line {
+    let place = Place::new(kind, &[]);
     let site = Site::build(&place.location, &place.rules).await;
     let accounts = Accounts::build(&site.tenancy, site.house.partner.id).await;
     site.leave_store().await;
-    let Location::Folder(store) = &place.location else { panic!("the store is a folder") };
-    let empty = size(store);
+    let empty = place.kept().await;
     let begun = Instant::now();
     fill::fill(&place.location, &accounts, rows, true).await;
-    eprintln!("{rows} messages in {:.0} s", begun.elapsed().as_secs_f64());
-    let store_bytes = size(store);
+    eprintln!("{}: {rows} messages in {:.0} s", kind.name(), begun.elapsed().as_secs_f64());
+    let store_bytes = place.kept().await;
     let (mut times, mut memory) = (Vec::new(), 0);
     for _ in 0..starts.max(1) {
         let begun = Instant::now();
@@ -138,30 +159,40 @@ async fn measure(rows: u64, starts: usize) -> Line {
         assert_eq!(server.terminate().await, 0);
     }
     times.sort_by(f64::total_cmp);
-    let elsewhere = tempfile::tempdir().unwrap();
-    let (copy, new) = (elsewhere.path().join("copy"), elsewhere.path().join("new"));
-    let backup_seconds = run(&["backup", "--data", text(store), "--to", text(&copy)]);
-    let restore_seconds = run(&["restore", "--from", text(&copy), "--data", text(&new)]);
-    let check_seconds = run(&["check-store", "--data", text(store)]);
     let line = Line {
+        database: kind.name(),
         rows,
         store_bytes,
         bytes_per_message: store_bytes.saturating_sub(empty) / rows.max(1),
         start_seconds: times[times.len() / 2],
         ready_memory_bytes: memory,
-        backup_seconds,
-        backup_bytes: size(&copy),
-        restore_seconds,
-        check_seconds,
+        upkeep: match &place.location {
+            Location::Folder(store) => Some(upkeep(store)),
+            Location::Postgres(_) => None,
+        },
     };
     site.finish().await;
     line
 }
 
+fn upkeep(store: &Path) -> Upkeep {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let (copy, new) = (elsewhere.path().join("copy"), elsewhere.path().join("new"));
+    Upkeep {
+        backup_seconds: run(&["backup", "--data", text(store), "--to", text(&copy)]),
+        backup_bytes: size(&copy),
+        restore_seconds: run(&["restore", "--from", text(&copy), "--data", text(&new)]),
+        check_seconds: run(&["check-store", "--data", text(store)]),
+    }
+}
+
 /// Seconds that a command takes; its exit code is not looked at, as made-up rows have no originals.
 fn run(arguments: &[&str]) -> f64 {
     let begun = Instant::now();
-    let output = Command::new(GATEPOST).args(arguments).stdin(Stdio::null()).output().unwrap();
+    // Of each made-up row, check-store says that it has no original.
+    let mut command = Command::new(GATEPOST);
+    let output = command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
+    let output = output.output().unwrap();
     if !output.status.success() {
         eprintln!("{arguments:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
@@ -170,15 +201,4 @@ fn run(arguments: &[&str]) -> f64 {
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
-}
-
-/// Bytes of all files below.
-fn size(folder: &Path) -> u64 {
-    let entries = std::fs::read_dir(folder).unwrap().flatten();
-    let sizes = entries.map(|entry| match entry.metadata() {
-        Ok(file) if file.is_dir() => size(&entry.path()),
-        Ok(file) => file.len(),
-        Err(_) => 0,
-    });
-    sizes.sum()
 }

@@ -98,7 +98,8 @@ impl Place {
     }
 }
 
-fn size(folder: &Path) -> u64 {
+/// Bytes of all files below.
+pub fn size(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).unwrap().flatten();
     let size_of = |entry: std::fs::DirEntry| match entry.file_type().unwrap().is_dir() {
         true => size(&entry.path()),

@@ -1,7 +1,7 @@
 //! System: the state of this gateway, for those who operate it.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use askama::Template;
 use serde::Deserialize;
@@ -134,8 +134,10 @@ struct SystemPage {
     minutes: String,
     sizes: String,
     attempts: String,
+    /// Messages by the results of SPF and DKIM, and of DMARC.
+    proofs: HeatMap,
     /// Requests by operation and status.
-    heat: HeatMap,
+    requests: HeatMap,
 }
 
 impl SystemPage {
@@ -223,8 +225,25 @@ pub(super) async fn show(visit: Visit) -> Result<Answer, Problem> {
     let attempts = buckets(&state.attempts_to_success, |number| number.to_string());
     let sizes = chart::columns(&sizes, &[(Tone::Plain, "messages")])?;
     let attempts = chart::columns(&attempts, &[(Tone::Plain, "deliveries")])?;
-    let heat = requests(&state.requests);
-    Answer::page(&SystemPage { frame, state, recent, minutes, sizes, attempts, heat })
+    let (proofs, requests) = (proofs(&state.authentication), requests(&state.requests));
+    let page = SystemPage { frame, state, recent, minutes, sizes, attempts, proofs, requests };
+    Answer::page(&page)
+}
+
+/// Messages by what SPF and DKIM said, one row for each pair, and what DMARC made of it.
+fn proofs(counts: &[Authentication]) -> HeatMap {
+    let columns: BTreeSet<&str> = counts.iter().map(|one| &*one.dmarc).collect();
+    let mut rows = BTreeMap::<(&str, &str), Vec<u64>>::new();
+    for one in counts {
+        let row = rows.entry((&one.spf, &one.dkim)).or_insert_with(|| vec![0; columns.len()]);
+        let place = columns.iter().position(|dmarc| *dmarc == one.dmarc);
+        if let Some(count) = place.and_then(|place| row.get_mut(place)) {
+            *count += one.count;
+        }
+    }
+    let rows = rows.into_iter().map(|((spf, dkim), row)| (format!("{spf}, {dkim}"), row));
+    let columns = columns.into_iter().map(|dmarc| format!("DMARC {dmarc}")).collect();
+    HeatMap::new("SPF, DKIM", columns, rows)
 }
 
 /// Requests by operation and class of status, the most asked for first.

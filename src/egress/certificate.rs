@@ -67,22 +67,23 @@ impl Certificate {
     }
 
     /// Whether the data of a TLSA record, as `usage selector matching hex`, is of this certificate
-    /// or its key. None for usages of which another certificate of the chain decides, and for
-    /// numbers that RFC 6698 §2.1 does not know.
+    /// or its key. None for usage 2, of which the authority decides; others but 3 mean nothing to
+    /// senders of mail (RFC 7672 §3.1.3).
     pub fn matches_tlsa(&self, data: &str) -> Option<bool> {
         let [usage, selector, matching, published] = data.split(' ').collect::<Vec<_>>()[..] else {
-            return None;
+            return Some(false);
         };
         let selected = match (usage, selector) {
+            ("2", _) => return None,
             ("3", "0") => self.der.to_vec(),
-            ("3", "1") => self.key()?,
-            _ => return None,
+            ("3", "1") => self.key().unwrap_or_default(),
+            _ => return Some(false),
         };
         let own = match matching {
             "0" => hex(&selected),
             "1" => hex(digest(&SHA256, &selected).as_ref()),
             "2" => hex(digest(&SHA512, &selected).as_ref()),
-            _ => return None,
+            _ => return Some(false),
         };
         Some(own == published)
     }
@@ -123,8 +124,9 @@ mod tests {
             assert_eq!(own.matches_tlsa(&data), Some(true), "{data}");
             assert_eq!(own.matches_tlsa(&data.replacen('a', "b", 1)), Some(false), "{data}");
         }
-        for other in ["2 1 1 ab", "3 2 1 ab", "3 1 3 ab", "3 1 1", ""] {
-            assert_eq!(own.matches_tlsa(other), None, "{other}");
+        assert_eq!(own.matches_tlsa("2 1 1 ab"), None);
+        for other in ["1 1 1 ab", "3 2 1 ab", "3 1 3 ab", "3 1 1", ""] {
+            assert_eq!(own.matches_tlsa(other), Some(false), "{other}");
         }
         assert_eq!(own.matches_tlsa(&own.tlsa()), Some(true));
     }

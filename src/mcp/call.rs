@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::fence::Fence;
 use crate::domain::account::AccountType;
+use crate::domain::fault::Fault;
 use crate::http::Http;
 use crate::http::error::Problem;
 use crate::http::in_process::{Asked, InProcess, PagePlace};
@@ -119,17 +120,28 @@ impl<T: Serialize> Answer<T> {
 }
 
 /// A refusal of the API with the names of a tool's arguments in place of its own: `names` has pairs of
-/// both.
+/// both, the longer before one that it begins with.
 pub(super) fn renamed(
     names: &'static [(&'static str, &'static str)],
 ) -> impl Fn(Problem) -> Problem {
     move |mut problem| {
-        for (own, argument) in names {
-            let pointer = format!("/{own} ");
-            problem.detail = problem.detail.replace(&pointer, &format!("{argument} "));
+        let all: Vec<_> = problem.faults.iter().map(|fault| argument(fault, names)).collect();
+        if !all.is_empty() {
+            problem.detail = all.join("; ");
+        }
+        // Names of two words are no words of a sentence.
+        for (own, argument) in names.iter().filter(|(own, _)| own.contains(char::is_uppercase)) {
+            problem.detail = problem.detail.replace(own, argument);
         }
         problem
     }
+}
+
+/// A mistake that begins with the name of an argument.
+fn argument(Fault { pointer, detail }: &Fault, names: &[(&str, &str)]) -> String {
+    let own = pointer.trim_start_matches('/');
+    let name = names.iter().find(|(name, _)| *name == own).map_or(own, |(_, argument)| argument);
+    format!("{name} {detail}")
 }
 
 /// Reads the arguments of a call. An argument that the tool does not have is refused by name.

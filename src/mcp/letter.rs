@@ -228,7 +228,7 @@ impl Letter {
         let seconds = self.duration_seconds.map(|seconds| format!("{seconds} seconds"));
         let call: Vec<_> =
             seconds.into_iter().chain(self.missed_call.then(|| "missed".into())).collect();
-        if !call.is_empty() {
+        if self.channel == "call" && !call.is_empty() {
             let _written = writeln!(shown, "Call: {}.", call.join(", "));
         }
         if let Some(origin) = &self.origin {

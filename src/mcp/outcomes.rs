@@ -70,10 +70,6 @@ struct Kept {
 
 pub(super) async fn record(call: Call, request: Record) -> Result<Answer<Recorded>, Problem> {
     let uuid = request.uuid.clone();
-    if request.is_empty() {
-        let detail = "nothing to record: send reply, outcome, summary or rating";
-        return Err(Problem::invalid(detail));
-    }
     let asked = Asked::of("recordOutcome").on(call.home()).at(&uuid).sends(request.body());
     // A client may call again when it lost an answer: a reply is then recorded once.
     let same = digest(&SHA256, format!("{uuid} {}", request.body()).as_bytes());
@@ -95,18 +91,11 @@ pub(super) async fn record(call: Call, request: Record) -> Result<Answer<Recorde
 /// The fields of the API, and the arguments.
 const NAMES: &[(&str, &str)] = &[
     ("agentOutcome", "outcome"),
-    ("aiLeadRating", "rating"),
     ("aiLeadRatingReason", "ratingReason"),
+    ("aiLeadRating", "rating"),
 ];
 
 impl Record {
-    /// Whether there is nothing to record.
-    const fn is_empty(&self) -> bool {
-        let Self { reply, outcome, summary, rating, rating_reason, .. } = self;
-        let texts = reply.is_some() || outcome.is_some() || summary.is_some();
-        !texts && rating.is_none() && rating_reason.is_none()
-    }
-
     fn body(&self) -> Value {
         let fields = [
             ("reply", json!(self.reply)),

@@ -90,6 +90,15 @@ impl Settings {
         sockets::named([Some(self.smtp), self.tls.smtps, Some(self.http), self.metrics, acme])
     }
 
+    /// The names of this gateway, by whose addresses others find it: the hostname, the host of the
+    /// public URL and the names of its certificates by ACME.
+    pub fn own_names(&self) -> Vec<DomainName> {
+        let of_url = self.public_url.as_ref().and_then(Url::domain);
+        let of_url = of_url.and_then(|name| DomainName::parse(name).ok());
+        let of_acme = self.tls.acme.iter().flat_map(|acme| acme.names.iter().cloned());
+        [self.hostname.clone()].into_iter().chain(of_url).chain(of_acme).collect()
+    }
+
     /// The hosts under which this gateway is known.
     pub(super) fn own_hosts(&self) -> Vec<Host> {
         let public = self.public_url.as_ref().and_then(Url::host).map(|host| host.to_owned());

@@ -173,6 +173,7 @@ impl<I: Intake> Door<I> {
             times: DeadlineStarts::new(),
             errors: 0,
             has_quit: false,
+            is_asking: false,
         };
         session.run(early).await;
     }

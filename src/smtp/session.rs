@@ -50,6 +50,8 @@ pub(super) struct Session<I> {
     pub(super) errors: u32,
     /// The last reply was to QUIT.
     pub(super) has_quit: bool,
+    /// The Intake is asked about a message.
+    pub(super) is_asking: bool,
 }
 
 /// Start times of the deadlines.
@@ -96,7 +98,9 @@ impl<I: Intake> Session<I> {
         // message, or waits for its answer: tell it to retry.
         if was_cut {
             let reply = Reply::notice(Notice::ShuttingDown);
-            self.note(&reply, LogTopic::Command);
+            // A message on which the Intake was to decide has its line.
+            let topic = if self.is_asking { LogTopic::Message } else { LogTopic::Command };
+            self.note(&reply, topic);
             reply.write(self.connection.unwritten());
         }
         // If the write failed, the client is gone.
@@ -164,7 +168,9 @@ impl<I: Intake> Session<I> {
                 }
                 let Self { connection, intake, rules, .. } = self;
                 let asked = Box::pin(intake.refused(envelope, reason, detail, head, size));
+                self.is_asking = true;
                 let answer = await_answer(rules.deadlines.answer(), connection, asked).await;
+                self.is_asking = false;
                 self.share.clear();
                 let reply = self.machine.refused(&answer.unwrap_or_else(no_answer));
                 self.queue(&reply, LogTopic::Message).await
@@ -312,7 +318,9 @@ impl<I: Intake> Session<I> {
         }
         let Self { connection, intake, rules, .. } = self;
         let asked = Box::pin(intake.message(envelope, raw));
+        self.is_asking = true;
         let answer = await_answer(rules.deadlines.answer(), connection, asked).await;
+        self.is_asking = false;
         self.share.clear();
         let reply = self.machine.message(&answer.unwrap_or_else(no_answer));
         self.queue(&reply, LogTopic::Message).await

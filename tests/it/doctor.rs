@@ -367,6 +367,31 @@ async fn files_and_folders_that_settings_name_are_looked_at() {
     ward.site.finish().await;
 }
 
+/// As systemd hands it to the service alone; and challenges of ACME have a port of their own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_with_a_certificate_that_the_settings_do_not_name_is_known() {
+    let ward = Ward::new().await;
+    let here = ward.folder.path();
+    let paths = Authority::new().issue_to(here);
+    let (chain, key) = (paths.chain.display().to_string(), paths.key.display().to_string());
+    let challenges = format!("127.0.0.1:{}", free_port());
+    let acme = ["--acme-directory", "https://127.0.0.1:1/dir", "--acme-agree-tos"];
+    let acme = [&acme[..], &["--acme-names", HOST, "--acme-http", &challenges]].concat();
+    let own = [&acme[..], &["--http-tls-cert", &chain, "--http-tls-key", &key]].concat();
+    let data = here.join("store");
+    let server = Server::start_logging(&data, ward.site.dns.addr(), &own, &here.join("log")).await;
+    let http = format!("0.0.0.0:{}", server.http.port());
+    let smtp = server.smtp.to_string();
+    let dns = ward.site.dns.addr().to_string();
+    let own = ["--data", &ward.data(), "--hostname", HOST, "--dns", &dns, "--smtp", &smtp];
+    let said = doctor(here, &[&own[..], &acme, &["--http", &http]].concat()).await;
+    said.expect(("port", "--http "), "ok", &["this server answers there"]);
+    said.expect(("settings", ""), "ok", &["can be read"]);
+    said.expect(("port", "--acme-http "), "ok", &["it answers as this server does"]);
+    assert_eq!(server.terminate().await, 0);
+    ward.site.finish().await;
+}
+
 /// Certificates by ACME have one name each.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mail_exchanger_of_acme_names_has_its_own_certificate() {

@@ -31,6 +31,7 @@ pub type ShownCertificate = Arc<dyn Fn(&str) -> Option<Certificate> + Send + Syn
 #[derive(Clone)]
 pub struct ServerFacts {
     pub hostname: DomainName,
+    pub own: OwnAddresses,
     pub certificate: ShownCertificate,
     pub now: Timestamp,
     /// A certificate that ends within this time is warned of.
@@ -43,6 +44,51 @@ pub struct ServerFacts {
     pub deadline: Instant,
     /// Others do not read addresses of the operator's networks: their names lead anywhere.
     pub is_for_operator: bool,
+}
+
+/// The addresses of this server's names.
+#[derive(Clone, Debug, Default)]
+pub struct OwnAddresses {
+    found: Vec<IpAddr>,
+    /// Whether each name was looked up.
+    is_whole: bool,
+}
+
+impl OwnAddresses {
+    pub async fn look_up(dns: &Authenticator, names: &[DomainName], deadline: Instant) -> Self {
+        let found = names.iter().map(|name| dns.addresses(name.to_string(), deadline));
+        let (mut own, mut is_whole) = (Vec::new(), true);
+        for found in join_all(found).await {
+            match found {
+                Ok(found) => own.extend(found),
+                Err(_) => is_whole = false,
+            }
+        }
+        Self { is_whole: is_whole && !own.is_empty(), found: own }
+    }
+
+    /// Without those of the operator's networks: a customer, whose names lead anywhere, could try
+    /// which they are.
+    #[must_use]
+    pub fn public(mut self) -> Self {
+        self.found.retain(|address| is_public(*address));
+        self.is_whole &= !self.found.is_empty();
+        self
+    }
+
+    /// Whether an address is this server's; None if that is not known.
+    pub(super) fn have(&self, address: &IpAddr) -> Option<bool> {
+        self.found.contains(address).then_some(true).or(self.is_whole.then_some(false))
+    }
+}
+
+/// Whether senders verify the certificate of a host by a policy of MTA-STS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verified {
+    No,
+    /// The policy may be another server's, or the host may be another server.
+    Perhaps,
+    Yes,
 }
 
 pub(super) const RESOLVERS: &str = "check the resolvers (--dns) and the name servers of the domain, then check \
@@ -64,12 +110,8 @@ pub async fn check(
 
 async fn of_mail(dns: &Authenticator, domain: &DomainName, facts: &ServerFacts) -> Vec<Check> {
     let found = dns.exchangers(domain.to_string(), facts.deadline);
-    let (found, policy, here) = tokio::join!(
-        found,
-        dns.texts(format!("_mta-sts.{domain}"), facts.deadline),
-        dns.addresses(facts.hostname.to_string(), facts.deadline)
-    );
-    let here = here.unwrap_or_default();
+    let (found, policy) =
+        tokio::join!(found, dns.texts(format!("_mta-sts.{domain}"), facts.deadline));
     let implicit = match &found {
         Ok(hosts) if hosts.is_empty() => {
             let addresses = dns.addresses(domain.to_string(), facts.deadline).await;
@@ -82,15 +124,14 @@ async fn of_mail(dns: &Authenticator, domain: &DomainName, facts: &ServerFacts) 
         true => vec![domain.to_string()],
         false => found.map(hosts_of).unwrap_or_default(),
     };
-    let (mta_sts, is_enforced) =
-        mta_sts::check(dns, domain, MailHosts { hosts: &hosts, here: &here }, policy, facts).await;
+    let (mta_sts, verified) = mta_sts::check(dns, domain, &hosts, policy, facts).await;
     let hosts = if implicit { &[] } else { hosts.get(..MOST_HOSTS).unwrap_or(&hosts) };
     let own = |host: &String| host == facts.hostname.as_str();
     // Where none has our name, all may be other names of this server.
     let any_is_own = hosts.iter().any(own);
     let of_hosts = hosts.iter().map(|host| {
         let may_be_own = own(host) || !any_is_own;
-        of_host(dns, host, HostRole { may_be_own, is_enforced, here: &here }, facts)
+        of_host(dns, host, HostRole { may_be_own, verified }, facts)
     });
     let of_hosts = join_all(of_hosts).await;
     [first].into_iter().chain(of_hosts.into_iter().flatten()).chain([mta_sts]).collect()
@@ -149,34 +190,17 @@ fn mx(
 }
 
 #[derive(Clone, Copy)]
-struct HostRole<'a> {
+struct HostRole {
     /// The host may be this server, by its name or by another.
     may_be_own: bool,
-    /// Senders do not deliver if they cannot verify the certificate (MTA-STS).
-    is_enforced: bool,
-    /// The addresses of this server: a host with none of them is perhaps another one, which hands
-    /// mail on.
-    here: &'a [IpAddr],
-}
-
-impl HostRole<'_> {
-    fn is_here(&self, host: &str, found: &[IpAddr], facts: &ServerFacts) -> bool {
-        host == facts.hostname.as_str() || found.iter().any(|address| self.here.contains(address))
-    }
-}
-
-/// The hosts of the MX record, or the domain itself, and the addresses of this server.
-#[derive(Clone, Copy)]
-pub(super) struct MailHosts<'a> {
-    pub(super) hosts: &'a [String],
-    pub(super) here: &'a [IpAddr],
+    verified: Verified,
 }
 
 /// Checks of one mail exchanger.
 async fn of_host(
     dns: &Authenticator,
     host: &str,
-    role: HostRole<'_>,
+    role: HostRole,
     facts: &ServerFacts,
 ) -> Vec<Check> {
     let found = dns.addresses(host.to_owned(), facts.deadline);
@@ -187,8 +211,13 @@ async fn of_host(
     let public = found.iter().filter(|address| is_public(**address)).take(MOST_ADDRESSES);
     checks.extend(join_all(public.map(|address| ptr(dns, *address, facts))).await);
     if role.may_be_own {
-        let is_here = role.is_here(host, &found, facts);
-        checks.push(certificate(host, role.is_enforced && is_here, facts));
+        let by_address = found.iter().filter_map(|address| facts.own.have(address));
+        let is_here = host == facts.hostname.as_str() || by_address.max() == Some(true);
+        let verified = match role.verified {
+            Verified::Yes if !is_here => Verified::Perhaps,
+            verified => verified,
+        };
+        checks.push(certificate(host, verified, facts));
         checks.push(tlsa(host, associations, is_here, facts));
     }
     checks
@@ -231,14 +260,14 @@ async fn ptr(dns: &Authenticator, address: IpAddr, facts: &ServerFacts) -> Check
     }
 }
 
-fn certificate(host: &str, is_enforced: bool, facts: &ServerFacts) -> Check {
+fn certificate(host: &str, verified: Verified, facts: &ServerFacts) -> Check {
     let topic = Check::of(CheckSubject::Certificate, host);
     let Some(certificate) = (facts.certificate)(host) else {
         return topic.skipped("the certificate of this server is not known here");
     };
     let name = DomainName::parse(host).ok().filter(|name| certificate.names(name));
-    let verified = name.as_ref().filter(|_| is_enforced);
-    let fault = verified.and_then(|name| certificate.fault(name, facts.now));
+    let fault = name.as_ref().filter(|_| verified != Verified::No);
+    let fault = fault.and_then(|name| certificate.fault(name, facts.now));
     let (detail, advice) = match lasting(&certificate, facts.now, facts.expiry_warning) {
         Lasting::Well(until) if name.is_some() => match fault {
             None => return topic.ok(format!("it is for this host, {until}")),
@@ -256,9 +285,17 @@ fn certificate(host: &str, is_enforced: bool, facts: &ServerFacts) -> Check {
         }
     };
     // Others do not verify it (RFC 7435).
-    match is_enforced {
-        true => topic.failure(format!("{detail}, and senders verify it (MTA-STS)"), advice),
-        false => topic.warning(format!("{detail}: senders that verify it do not connect"), advice),
+    match verified {
+        Verified::Yes => {
+            topic.failure(format!("{detail}, and senders verify it (MTA-STS)"), advice)
+        }
+        Verified::Perhaps => topic.warning(
+            format!("{detail}: senders verify it if the policy of MTA-STS enforces that here"),
+            advice,
+        ),
+        Verified::No => {
+            topic.warning(format!("{detail}: senders that verify it do not connect"), advice)
+        }
     }
 }
 
@@ -284,7 +321,7 @@ fn tlsa(
         }
         Ok(found) if found.iter().any(|one| certificate.matches_tlsa(one).is_none()) => topic
             .warning(
-                "TLSA does not have the key in use, and its records for authorities are not compared",
+                "TLSA does not have the key in use, and its records for authorities (2) are not compared",
                 "publish the key in use",
             )
             .paste(line),
@@ -292,7 +329,8 @@ fn tlsa(
             "TLSA has another key than the one of this server",
             "right as it is if the host is another server, which hands mail on to this one; else \
              publish the key in use",
-        ),
+        )
+        .paste(line),
         Ok(_) => topic
             .failure(
                 "TLSA has another key than the one in use: senders that use DANE do not deliver",

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::domain::{self, ServerFacts, ShownCertificate};
+use super::domain::{self, OwnAddresses, ServerFacts, ShownCertificate};
 use super::{Check, CheckSubject};
 use crate::app::tenancy::TenancyError;
 use crate::app::tls_reports::{LOOK_BACK, TlsReportRecord};
@@ -40,6 +40,8 @@ pub struct DomainChecks {
 #[derive(Clone)]
 pub struct ThisServer {
     pub hostname: DomainName,
+    /// All its names, by whose addresses others find it.
+    pub names: Vec<DomainName>,
     /// The port that takes mail in.
     pub port: u16,
     pub certificate: ShownCertificate,
@@ -80,14 +82,16 @@ impl DomainChecks {
         if !self.store.is_domain_of(domain, account).await? {
             return Err(TenancyError::DomainElsewhere { domain: domain.clone(), account });
         }
+        let deadline = Instant::now() + self.within;
         let facts = ServerFacts {
             hostname: self.server.hostname.clone(),
+            own: OwnAddresses::look_up(&self.dns, &self.server.names, deadline).await.public(),
             certificate: Arc::clone(&self.server.certificate),
             now: self.clock.now(),
             expiry_warning: self.server.expiry_warning,
             tls_reports: self.server.tls_reports.clone(),
             mta_sts: self.server.mta_sts.clone(),
-            deadline: Instant::now() + self.within,
+            deadline,
             is_for_operator: false,
         };
         let mut checks = domain::check(&self.dns, Some(&self.store), domain, &facts).await;

@@ -2,42 +2,48 @@
 //! serves.
 
 use super::certificates::{Lasting, lasting};
-use super::domain::{MailHosts, RESOLVERS, ServerFacts};
+use std::net::IpAddr;
+
+use super::domain::{RESOLVERS, ServerFacts, Verified};
 use super::{Check, CheckSubject, CheckTopic};
 use crate::domain::domain_name::DomainName;
 use crate::domain::mta_sts::{MtaStsMode, host_of};
 use crate::egress::certificate::Certificate;
 use crate::verify::{Authenticator, Unanswered};
 
-/// Returns the check, and whether senders refuse certificates by the policy of this server.
+/// Returns the check, and whether senders verify certificates by a policy. `hosts` are those of the MX
+/// record, or the domain itself.
 pub(super) async fn check(
     dns: &Authenticator,
     domain: &DomainName,
-    mail: MailHosts<'_>,
+    hosts: &[String],
     found: Result<Vec<Vec<u8>>, Unanswered>,
     facts: &ServerFacts,
-) -> (Check, bool) {
+) -> (Check, Verified) {
     let topic = Check::of(CheckSubject::MtaSts, domain.as_str());
     let records = match found {
         Err(error) => {
             let detail = format!("_mta-sts.{domain} cannot be looked up: {error}");
-            return (topic.warning(detail, RESOLVERS), false);
+            return (topic.warning(detail, RESOLVERS), Verified::No);
         }
         Ok(records) => records,
     };
     let mut policies = records.iter().map(|text| String::from_utf8_lossy(text));
     let mut policies = policies.by_ref().filter(|text| text.starts_with("v=STSv1"));
     match (policies.next(), policies.next()) {
-        (None, _) => (unannounced(topic, domain, facts), false),
+        (None, _) => (unannounced(topic, domain, facts), Verified::No),
         (Some(_), Some(_)) => {
             let detail = format!("_mta-sts.{domain} has several records: senders use none");
-            (topic.warning(detail, "publish one record v=STSv1; id=…"), false)
+            (topic.warning(detail, "publish one record v=STSv1; id=…"), Verified::No)
         }
         (Some(policy), None) => match policy_id(&policy) {
-            Some(id) => announced(topic, dns, domain, mail, id, facts).await,
+            Some(id) => announced(topic, dns, domain, hosts, id, facts).await,
             None => {
                 let detail = format!("the record of _mta-sts.{domain} has no id: senders use none");
-                (topic.warning(detail, "publish v=STSv1; id=… with letters and digits"), false)
+                (
+                    topic.warning(detail, "publish v=STSv1; id=… with letters and digits"),
+                    Verified::No,
+                )
             }
         },
     }
@@ -58,10 +64,10 @@ async fn announced(
     topic: CheckTopic,
     dns: &Authenticator,
     domain: &DomainName,
-    MailHosts { hosts, here }: MailHosts<'_>,
+    hosts: &[String],
     id: &str,
     facts: &ServerFacts,
-) -> (Check, bool) {
+) -> (Check, Verified) {
     let file = format!("https://mta-sts.{domain}/.well-known/mta-sts.txt");
     let Some(policy) = &facts.mta_sts else {
         let check = topic.warning(
@@ -74,9 +80,9 @@ async fn announced(
                 false => "take the record away; right as it is if another server serves the file",
             },
         );
-        return (check, false);
+        return (check, Verified::Perhaps);
     };
-    let mut leads_here = false;
+    let mut leads_here = None;
     if let Some(host) = host_of(domain) {
         let found = dns.addresses(host.to_string(), facts.deadline).await;
         if found.as_ref().is_ok_and(Vec::is_empty) {
@@ -85,11 +91,17 @@ async fn announced(
             );
             let advice = "publish the address of the API of this server under that name";
             let line = format!("{host}. CNAME {}.", facts.hostname);
-            return (topic.warning(detail, advice).paste(line), false);
+            return (topic.warning(detail, advice).paste(line), Verified::No);
         }
-        leads_here = found.is_ok_and(|found| found.iter().any(|one| here.contains(one)));
+        // By all its addresses, as for its certificate (`tls::acme::leading`).
+        let all = |found: Vec<IpAddr>| found.iter().map(|one| facts.own.have(one)).min().flatten();
+        leads_here = found.ok().and_then(all);
     }
-    let is_enforced = leads_here && policy.mode == MtaStsMode::Enforce;
+    let verified = match (policy.mode, leads_here) {
+        (MtaStsMode::Enforce, Some(true)) => Verified::Yes,
+        (_, Some(true)) => Verified::No,
+        (_, Some(false) | None) => Verified::Perhaps,
+    };
     let is_covered = |host: &&String| DomainName::parse(host).is_ok_and(|one| policy.covers(&one));
     let outside: Vec<_> = hosts.iter().filter(|host| !is_covered(host)).cloned().collect();
     if !outside.is_empty() && policy.mode != MtaStsMode::None {
@@ -101,25 +113,24 @@ async fn announced(
         let detail = |then| {
             format!("the policy of this server does not name {outside} of the MX record: {then}")
         };
-        let check = match (policy.mode, leads_here) {
-            (MtaStsMode::Enforce, true) => {
+        let check = match (policy.mode, verified) {
+            (MtaStsMode::Enforce, Verified::Yes) => {
                 topic.failure(detail("senders that keep to it do not deliver there"), advice)
             }
             // Its file may be another one's.
-            (MtaStsMode::Enforce, false) => topic.warning(
+            (MtaStsMode::Enforce, _) => topic.warning(
                 detail("senders that keep to it do not deliver there"),
                 format!(
-                    "{advice}; right as it is if another server serves {file}: mta-sts.{domain} \
-                     has no address of {}",
-                    facts.hostname
+                    "{advice}; right as it is if another server serves {file}: mta-sts.{domain} has \
+                     no address of this one"
                 ),
             ),
             _ => topic.warning(detail("senders report that as a failure"), advice),
         };
-        return (check, is_enforced);
+        return (check, verified);
     }
     let detail = format!("policy {id}; its file {file} was not fetched");
-    (of_certificate(topic, domain, detail, facts), is_enforced)
+    (of_certificate(topic, domain, detail, facts), verified)
 }
 
 /// If ACME got a certificate for the host of the policy alone, that is looked at; a certificate of

@@ -80,7 +80,7 @@ fn of_own_folders(settings: &Settings) -> impl Iterator<Item = Check> {
 /// Checks a file with settings; nothing is said if it holds no secret, and nobody else changes it.
 fn of_settings_file(file: &SettingsFile) -> Option<Check> {
     if file.holds_secret {
-        return Some(of_secret(&file.path, "password or key in it"));
+        return Some(of_secret(&file.path, "settings with a password or key"));
     }
     let mode = fs::metadata(&file.path).ok()?.permissions().mode();
     (mode & EVERYBODY_WRITES != 0 && !is_closed(&file.path)).then(|| {
@@ -92,9 +92,10 @@ fn of_settings_file(file: &SettingsFile) -> Option<Check> {
 
 /// Whether its folder keeps other users from a file, whatever the rights of the file are.
 fn is_closed(path: &Path) -> bool {
-    let folder = path.parent().filter(|folder| *folder != Path::new(""));
-    let found = fs::metadata(folder.unwrap_or(Path::new(".")));
-    found.is_ok_and(|found| found.permissions().mode() & EVERYBODY == 0)
+    // Of the file itself, where a link leads.
+    let folder = fs::canonicalize(path).ok();
+    let found = folder.and_then(|path| fs::metadata(path.parent()?).ok());
+    found.is_some_and(|found| found.permissions().mode() & EVERYBODY == 0)
 }
 
 /// `speaks_https`: the running server does, whatever these settings say.

@@ -26,7 +26,7 @@ use self::ports::Listeners;
 use self::report::Report;
 use super::global_args::GlobalArgs;
 use super::{Failure, serve};
-use crate::app::doctor::domain::{ServerFacts, ShownCertificate};
+use crate::app::doctor::domain::{OwnAddresses, ServerFacts, ShownCertificate};
 use crate::app::doctor::{
     Check, CheckSubject, certificates, database, domain, egress, originals, resolvers,
 };
@@ -270,14 +270,16 @@ impl<'o> Opened<'o> {
                 // Told with the resolvers.
                 Err(_) => return Vec::new(),
             };
+        let deadline = Instant::now() + OF_ONE_SUBJECT;
         let facts = ServerFacts {
             hostname: settings.hostname.clone(),
+            own: OwnAddresses::look_up(&dns, &settings.own_names(), deadline).await,
             certificate: shown,
             now: mint.clock().now(),
             expiry_warning: rules.smtp.tls.expiry_warning(),
             tls_reports: settings.tls_reports.clone(),
             mta_sts: settings.mta_sts.clone(),
-            deadline: Instant::now() + OF_ONE_SUBJECT,
+            deadline,
             is_for_operator: true,
         };
         in_turn(&dns, self.store.as_ref(), &domains, &facts, WITHIN).await
@@ -343,6 +345,7 @@ mod tests {
             .collect();
         let facts = ServerFacts {
             hostname: DomainName::parse("mx.example").unwrap(),
+            own: OwnAddresses::default(),
             certificate: Arc::new(|_| None),
             now: run::system_mint().clock().now(),
             expiry_warning: Duration::ZERO,

@@ -194,7 +194,12 @@ impl Listener {
                 if error.kind() == io::ErrorKind::PermissionDenied
                     && let Some(unit) = socket_unit(self.name, &UNITS) =>
             {
-                topic.skipped(format!("this user may not listen there, but systemd may: {unit}"))
+                topic.warning(
+                    "this user may not listen there",
+                    format!(
+                        "right as it is if systemd does: if {unit} is enabled, and has this port"
+                    ),
+                )
             }
             Err(error) => match named.explain_listening(self.address, &error) {
                 Some(Unbound { detail, advice }) => topic.failure(detail, advice),

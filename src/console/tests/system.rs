@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Browser;
+use crate::domain::evidence::results::Results;
 use crate::domain::member::Role;
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Verdict;
@@ -21,6 +22,12 @@ async fn the_partner_sees_the_gateway_with_charts() {
         metrics.request("listEvents", 200);
     }
     metrics.request("getAccount", 503);
+    for (spf, dmarc) in [("pass", "pass"), ("pass", "pass"), ("pass", "fail"), ("softfail", "fail")]
+    {
+        let mut results = Results::default();
+        (results.spf.result, results.dmarc.result) = (spf.into(), dmarc.into());
+        metrics.examined(&[], Some(&results));
+    }
     let browser = Browser::of(&house, "partner").await;
     let page = browser.get(&format!("/console/{}/system", house.id("partner"))).await;
     let text = page.text();
@@ -36,6 +43,9 @@ async fn the_partner_sees_the_gateway_with_charts() {
         r#"<td class="num heat-1">1</td></tr><tr><th scope="row">listEvents</th>"#,
         r#"<td class="num heat-4">1,500</td>"#,
         "<figure class=\"plot\"",
+        r#"<th scope="col" class="num">DMARC fail</th><th scope="col" class="num">DMARC pass</th>"#,
+        r#"<th scope="row">pass, none</th><td class="num heat-2">1</td><td class="num heat-4">2</td>"#,
+        r#"<th scope="row">softfail, none</th><td class="num heat-2">1</td><td class="num heat-0"></td>"#,
         r##"fill="#000002""##,
     ] {
         assert!(text.contains(part), "{part} is not in\n{text}");

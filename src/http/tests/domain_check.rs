@@ -176,6 +176,15 @@ async fn a_policy_makes_a_wrong_certificate_a_failure() {
     checked.publish("mta-sts.new.example", "A", &["8.8.4.4"]);
     let words = ["is not for third.example", "senders verify it (MTA-STS)"];
     checked.expect(("certificate", "third.example"), "failure", &words).await;
+    // Nobody knows where this server is, or only that it is in a network of the operator's.
+    for (kind, value) in [("SERVFAIL", ""), ("NOERROR", "10.0.0.9")] {
+        checked.publish("gw.example", "A", &[]);
+        checked.dns.change(|zone| zone.insert("gw.example", "A", kind, value)).unwrap();
+        checked.publish("third.example", "A", &["10.0.0.9"]);
+        let words = ["not for third.example", "if the policy of MTA-STS enforces that here"];
+        checked.expect(("certificate", "third.example"), "warning", &words).await;
+    }
+    checked.publish("gw.example", "A", &["8.8.4.4"]);
     // Another server, which may hand mail on to this one.
     checked.publish("other.example", "A", &["9.9.9.9"]);
     checked.expect(("certificate", "other.example"), "warning", &["not for other.example"]).await;

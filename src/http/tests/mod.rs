@@ -444,6 +444,7 @@ fn domain_checks(store: &Store, dns: &Arc<Authenticator>, mint: &Mint) -> Domain
     let mx = vec![MxPattern::from(hostname.clone())];
     let policy = MtaSts { mode: MtaStsMode::Enforce, mx, max_age: 86_400 };
     let server = ThisServer {
+        names: vec![hostname.clone()],
         hostname,
         port: 2525,
         certificate: Arc::new(shown),

@@ -7,6 +7,7 @@ use serde_json::json;
 use super::House;
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Verdict;
+use crate::http::table::OPERATIONS;
 
 #[tokio::test]
 async fn the_state_has_checks_gauges_counts_and_durations() {
@@ -64,6 +65,7 @@ async fn metrics_are_text_for_prometheus() {
     let text = house.http.use_cases.system.text().await.unwrap();
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains("# TYPE gatepost_smtp_sessions gauge\ngatepost_smtp_sessions 3\n"));
+    assert!(OPERATIONS.len() <= 125, "src/metrics/tests.rs counts series with so many");
     assert!(
         text.contains(&format!(
             "gatepost_build_info{{version=\"{}\"}} 1",

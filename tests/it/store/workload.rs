@@ -1,5 +1,6 @@
 //! The work that waits, as operators see it.
 
+use gatepost::domain::clock::Timestamp;
 use gatepost::domain::event::Category;
 use gatepost::store::GatewayVersion;
 
@@ -43,8 +44,11 @@ async fn those_that_nobody_may_take_now_are_not_late(kind: Kind) {
     let backlog = scene.store.backlog().await.unwrap();
     assert_eq!((backlog.waiting, backlog.due), (3, None));
     // Due from the end of the rest on: an attempt may be made.
+    scene.execute("UPDATE deliveries SET next_attempt_at = 5").await;
     scene.execute("UPDATE destinations SET rests_until = 7 WHERE ordered = 0").await;
-    assert!(scene.store.backlog().await.unwrap().due.is_some());
+    assert_eq!(scene.store.backlog().await.unwrap().due, Some(Timestamp::from_millis(7)));
+    scene.execute("UPDATE deliveries SET next_attempt_at = 9").await;
+    assert_eq!(scene.store.backlog().await.unwrap().due, Some(Timestamp::from_millis(9)));
 }
 
 async fn thousands_that_rest_hide_none_that_is_late(kind: Kind) {

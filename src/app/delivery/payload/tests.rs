@@ -100,6 +100,16 @@ fn a_text_above_twenty_thousand_octets_is_cut_and_says_so() {
     assert_eq!(cut["url"], url);
 }
 
+#[test]
+fn a_dialogue_that_is_left_out_is_null() {
+    let call = || Subject::Message(Box::new(sample::received()));
+    let dialogue =
+        |max| read(EventName::ConversationUpdated, &call(), max)["data"]["message"].clone();
+    assert_eq!(dialogue(17)["callDialog"].as_array().unwrap().len(), 2);
+    let cut = dialogue(16);
+    assert_eq!((&cut["callDialog"], &cut["truncated"]), (&Value::Null, &json!(true)));
+}
+
 /// A message of which these replies were recorded, and a summary.
 fn answered(text: &str, replies: &[&str], summary: &str) -> Subject {
     let mut message = sample::message(text);
