@@ -74,7 +74,7 @@ struct Line {
     bytes_per_message: u64,
     start_seconds: f64,
     ready_memory_bytes: u64,
-    /// Of the embedded store.
+    /// None on PostgreSQL.
     upkeep: Option<Upkeep>,
 }
 
@@ -189,7 +189,7 @@ fn upkeep(store: &Path) -> Upkeep {
 /// Seconds that a command takes; its exit code is not looked at, as made-up rows have no originals.
 fn run(arguments: &[&str]) -> f64 {
     let begun = Instant::now();
-    // Of each made-up row, check-store says that it has no original.
+    // Says of each made-up row that it has no original.
     let mut command = Command::new(GATEPOST);
     let output = command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
     let output = output.output().unwrap();

@@ -92,7 +92,7 @@ fn words_of(label: &str) -> usize {
 /// The most lines of one histogram: its bounds, the infinite one, sum and count.
 const OF_HISTOGRAM: usize = 20;
 
-/// Whatever strangers send: each pair of words, also those that never meet.
+/// Counts each pair of words, also those that never meet.
 #[test]
 fn series_are_as_few_as_the_docs_say() {
     let most: usize = metrics()

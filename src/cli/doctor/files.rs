@@ -92,7 +92,7 @@ fn of_settings_file(file: &SettingsFile) -> Option<Check> {
 
 /// Whether its folder keeps other users from a file, whatever the rights of the file are.
 fn is_closed(path: &Path) -> bool {
-    // Of the file itself, where a link leads.
+    // The folder of the file itself, where a link leads.
     let folder = fs::canonicalize(path).ok();
     let found = folder.and_then(|path| fs::metadata(path.parent()?).ok());
     found.is_some_and(|found| found.permissions().mode() & EVERYBODY == 0)
