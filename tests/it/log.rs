@@ -1,10 +1,15 @@
 //! The log of a server: what an operator finds in it, and how it is set.
 
+use std::net::SocketAddr;
+use std::path::Path;
+
+use gatepost::rules::Rules;
 use gatepost::run::rules as all_rules;
 use gatepost::store::Location;
 use gatepost::testkit::receiver::Reply;
 use gatepost::testkit::smtp_client::{Transaction, deliver};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use crate::support::mcp::Mcp;
 use crate::support::ports::free_port;
@@ -77,29 +82,42 @@ async fn messages_attempts_start_and_end_have_a_line_each() {
     site.finish().await;
 }
 
+const KEY: &str = "s1._domainkey.good.example";
+
+/// A site whose DNS has no answer for the key of the sender.
+async fn without_answers(data: &Path, rules: &Rules) -> Site {
+    let site = Site::build(&Location::Folder(data.to_owned()), rules).await;
+    site.leave_store().await;
+    site.dns.change(|zone| {
+        zone.remove(KEY, "TXT").unwrap();
+        zone.insert(KEY, "TXT", "TIMEOUT", "").unwrap();
+    });
+    site
+}
+
+/// Sends a message of that sender; it must be deferred.
+async fn put_off(smtp: SocketAddr, raw: &[u8]) {
+    let to = [TO.to_owned()];
+    let from = "alice@good.example";
+    let sent = Transaction { helo: "client.example", from, to: &to, raw };
+    let reply = deliver(smtp, &sent).await.unwrap();
+    assert!(!reply.accepted(), "{reply:?}");
+}
+
 /// A message on which there is no answer in time is deferred, and counted and logged like others.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_without_an_answer_in_time_has_its_line_and_counts() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("store");
     let rules = rules(folder.path(), &[("smtp.toml", "[deadlines]\nanswer_seconds = 1\n")]);
-    let site = Site::build(&Location::Folder(data.clone()), &rules).await;
-    site.leave_store().await;
-    let key = "s1._domainkey.good.example";
-    site.dns.change(|zone| {
-        zone.remove(key, "TXT").unwrap();
-        zone.insert(key, "TXT", "TIMEOUT", "").unwrap();
-    });
+    let site = without_answers(&data, &rules).await;
     let log = folder.path().join("log");
     let policies = folder.path().join("policies").display().to_string();
     let metrics = format!("127.0.0.1:{}", free_port());
     let arguments = ["--log-json", "--policies", &policies, "--metrics", &metrics];
     let server = Server::start_logging(&data, site.dns.addr(), &arguments, &log).await;
-    let (to, raw) = ([TO.to_owned()], signed("canary-subject"));
-    let from = "alice@good.example";
-    let sent = Transaction { helo: "client.example", from, to: &to, raw: &raw };
-    let reply = deliver(server.smtp, &sent).await.unwrap();
-    assert!(!reply.accepted(), "{reply:?}");
+    let raw = signed("canary-subject");
+    put_off(server.smtp, &raw).await;
     let counted = http::get(&format!("http://{metrics}/metrics")).await.text();
     let line = r#"gatepost_messages_total{outcome="deferred",reason="store_unavailable"} 1"#;
     assert!(counted.contains(line), "{counted}");
@@ -111,6 +129,34 @@ async fn a_message_without_an_answer_in_time_has_its_line_and_counts() {
     assert_eq!(decided[0]["reason"], "store_unavailable");
     assert!(decided[0]["took_ms"].as_u64().unwrap() >= 1_000, "{}", decided[0]);
     assert_eq!(decided[0]["bytes"], raw.len());
+    site.finish().await;
+}
+
+/// It is no refused command as well.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_a_stop_cuts_while_it_is_decided_has_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("store");
+    let site = without_answers(&data, &all_rules(None).unwrap()).await;
+    let log = folder.path().join("log");
+    let arguments = ["--log-json", "--grace-seconds", "0"];
+    let server = Server::start_logging(&data, site.dns.addr(), &arguments, &log).await;
+    let (smtp, raw) = (server.smtp, signed("canary-subject"));
+    let stopping = async {
+        let asked = async {
+            while site.dns.queries_for(KEY) == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(PATIENCE, asked).await.unwrap();
+        server.terminate().await
+    };
+    let ((), ended) = tokio::join!(put_off(smtp, &raw), stopping);
+    assert_eq!(ended, 0);
+    let log = std::fs::read_to_string(log).unwrap();
+    let decided = lines(&log, "message decided");
+    assert_eq!((decided.len(), &decided[0]["outcome"]), (1, &json!("deferred")), "{log}");
+    assert!(lines(&log, "command refused").is_empty(), "{log}");
     site.finish().await;
 }
 
