@@ -67,23 +67,22 @@ impl Certificate {
     }
 
     /// Whether the data of a TLSA record, as `usage selector matching hex`, is of this certificate
-    /// or its key. None for usage 2, of which the authority decides; others but 3 mean nothing to
-    /// senders of mail (RFC 7672 §3.1.3).
+    /// or its key. None for usages but 3, and for numbers that RFC 6698 §2.1 does not know: of 2 the
+    /// authority decides, and others mean nothing to senders of mail (RFC 7672 §3.1.3).
     pub fn matches_tlsa(&self, data: &str) -> Option<bool> {
         let [usage, selector, matching, published] = data.split(' ').collect::<Vec<_>>()[..] else {
-            return Some(false);
+            return None;
         };
         let selected = match (usage, selector) {
-            ("2", _) => return None,
             ("3", "0") => self.der.to_vec(),
             ("3", "1") => self.key().unwrap_or_default(),
-            _ => return Some(false),
+            _ => return None,
         };
         let own = match matching {
             "0" => hex(&selected),
             "1" => hex(digest(&SHA256, &selected).as_ref()),
             "2" => hex(digest(&SHA512, &selected).as_ref()),
-            _ => return Some(false),
+            _ => return None,
         };
         Some(own == published)
     }
@@ -124,9 +123,8 @@ mod tests {
             assert_eq!(own.matches_tlsa(&data), Some(true), "{data}");
             assert_eq!(own.matches_tlsa(&data.replacen('a', "b", 1)), Some(false), "{data}");
         }
-        assert_eq!(own.matches_tlsa("2 1 1 ab"), None);
-        for other in ["1 1 1 ab", "3 2 1 ab", "3 1 3 ab", "3 1 1", ""] {
-            assert_eq!(own.matches_tlsa(other), Some(false), "{other}");
+        for other in ["2 1 1 ab", "1 1 1 ab", "3 2 1 ab", "3 1 3 ab", "3 1 1", ""] {
+            assert_eq!(own.matches_tlsa(other), None, "{other}");
         }
         assert_eq!(own.matches_tlsa(&own.tlsa()), Some(true));
     }

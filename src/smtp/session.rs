@@ -50,7 +50,7 @@ pub(super) struct Session<I> {
     pub(super) errors: u32,
     /// The last reply was to QUIT.
     pub(super) has_quit: bool,
-    /// The Intake is asked about a message.
+    /// The Intake is asked about a message, or its answer is not queued yet.
     pub(super) is_asking: bool,
 }
 
@@ -170,10 +170,9 @@ impl<I: Intake> Session<I> {
                 let asked = Box::pin(intake.refused(envelope, reason, detail, head, size));
                 self.is_asking = true;
                 let answer = await_answer(rules.deadlines.answer(), connection, asked).await;
-                self.is_asking = false;
                 self.share.clear();
                 let reply = self.machine.refused(&answer.unwrap_or_else(no_answer));
-                self.queue(&reply, LogTopic::Message).await
+                self.queue_decided(&reply).await
             }
         }
     }
@@ -320,10 +319,16 @@ impl<I: Intake> Session<I> {
         let asked = Box::pin(intake.message(envelope, raw));
         self.is_asking = true;
         let answer = await_answer(rules.deadlines.answer(), connection, asked).await;
-        self.is_asking = false;
         self.share.clear();
         let reply = self.machine.message(&answer.unwrap_or_else(no_answer));
-        self.queue(&reply, LogTopic::Message).await
+        self.queue_decided(&reply).await
+    }
+
+    /// Queues the reply to a message on which the Intake decided.
+    async fn queue_decided(&mut self, reply: &Reply) -> Flow {
+        let flow = self.queue(reply, LogTopic::Message).await;
+        self.is_asking = false;
+        flow
     }
 
     async fn queue_reply(&mut self, reply: &Reply) -> Flow {

@@ -46,39 +46,29 @@ pub struct ServerFacts {
     pub is_for_operator: bool,
 }
 
-/// The addresses of this server's names.
+/// The addresses of this server's names, as far as they are known.
 #[derive(Clone, Debug, Default)]
-pub struct OwnAddresses {
-    found: Vec<IpAddr>,
-    /// Whether each name was looked up.
-    is_whole: bool,
-}
+pub struct OwnAddresses(Vec<IpAddr>);
 
 impl OwnAddresses {
+    /// Looks the names up, in a quarter of the time until `deadline`: all other look-ups come after.
     pub async fn look_up(dns: &Authenticator, names: &[DomainName], deadline: Instant) -> Self {
-        let found = names.iter().map(|name| dns.addresses(name.to_string(), deadline));
-        let (mut own, mut is_whole) = (Vec::new(), true);
-        for found in join_all(found).await {
-            match found {
-                Ok(found) => own.extend(found),
-                Err(_) => is_whole = false,
-            }
-        }
-        Self { is_whole: is_whole && !own.is_empty(), found: own }
+        let now = Instant::now();
+        let deadline = now + deadline.saturating_duration_since(now) / 4;
+        let found = join_all(names.iter().map(|name| dns.addresses(name.to_string(), deadline)));
+        Self(found.await.into_iter().flatten().flatten().collect())
     }
 
     /// Without those of the operator's networks: a customer, whose names lead anywhere, could try
     /// which they are.
     #[must_use]
     pub fn public(mut self) -> Self {
-        self.found.retain(|address| is_public(*address));
-        self.is_whole &= !self.found.is_empty();
+        self.0.retain(|address| is_public(*address));
         self
     }
 
-    /// Whether an address is this server's; None if that is not known.
-    pub(super) fn have(&self, address: &IpAddr) -> Option<bool> {
-        self.found.contains(address).then_some(true).or(self.is_whole.then_some(false))
+    pub(super) fn have(&self, address: &IpAddr) -> bool {
+        self.0.contains(address)
     }
 }
 
@@ -211,8 +201,8 @@ async fn of_host(
     let public = found.iter().filter(|address| is_public(**address)).take(MOST_ADDRESSES);
     checks.extend(join_all(public.map(|address| ptr(dns, *address, facts))).await);
     if role.may_be_own {
-        let by_address = found.iter().filter_map(|address| facts.own.have(address));
-        let is_here = host == facts.hostname.as_str() || by_address.max() == Some(true);
+        let has_own = found.iter().any(|address| facts.own.have(address));
+        let is_here = has_own || host == facts.hostname.as_str();
         let verified = match role.verified {
             Verified::Yes if !is_here => Verified::Perhaps,
             verified => verified,
@@ -319,9 +309,15 @@ fn tlsa(
         Ok(found) if found.iter().any(|one| certificate.matches_tlsa(one) == Some(true)) => {
             topic.ok("TLSA has the key in use (DNSSEC was not checked)")
         }
-        Ok(found) if found.iter().any(|one| certificate.matches_tlsa(one).is_none()) => topic
+        Ok(found) if found.iter().any(|one| one.starts_with("2 ")) => topic
             .warning(
                 "TLSA does not have the key in use, and its records for authorities (2) are not compared",
+                "publish the key in use",
+            )
+            .paste(line),
+        Ok(found) if found.iter().all(|one| certificate.matches_tlsa(one).is_none()) => topic
+            .warning(
+                "TLSA has no record that senders of mail can use (RFC 7672 §3.1)",
                 "publish the key in use",
             )
             .paste(line),

@@ -2,8 +2,6 @@
 //! serves.
 
 use super::certificates::{Lasting, lasting};
-use std::net::IpAddr;
-
 use super::domain::{RESOLVERS, ServerFacts, Verified};
 use super::{Check, CheckSubject, CheckTopic};
 use crate::domain::domain_name::DomainName;
@@ -82,7 +80,7 @@ async fn announced(
         );
         return (check, Verified::Perhaps);
     };
-    let mut leads_here = None;
+    let mut leads_here = false;
     if let Some(host) = host_of(domain) {
         let found = dns.addresses(host.to_string(), facts.deadline).await;
         if found.as_ref().is_ok_and(Vec::is_empty) {
@@ -94,13 +92,12 @@ async fn announced(
             return (topic.warning(detail, advice).paste(line), Verified::No);
         }
         // By all its addresses, as for its certificate (`tls::acme::leading`).
-        let all = |found: Vec<IpAddr>| found.iter().map(|one| facts.own.have(one)).min().flatten();
-        leads_here = found.ok().and_then(all);
+        leads_here = found.is_ok_and(|found| found.iter().all(|one| facts.own.have(one)));
     }
     let verified = match (policy.mode, leads_here) {
-        (MtaStsMode::Enforce, Some(true)) => Verified::Yes,
-        (_, Some(true)) => Verified::No,
-        (_, Some(false) | None) => Verified::Perhaps,
+        (MtaStsMode::Enforce, true) => Verified::Yes,
+        (_, true) => Verified::No,
+        (_, false) => Verified::Perhaps,
     };
     let is_covered = |host: &&String| DomainName::parse(host).is_ok_and(|one| policy.covers(&one));
     let outside: Vec<_> = hosts.iter().filter(|host| !is_covered(host)).cloned().collect();
@@ -121,8 +118,8 @@ async fn announced(
             (MtaStsMode::Enforce, _) => topic.warning(
                 detail("senders that keep to it do not deliver there"),
                 format!(
-                    "{advice}; right as it is if another server serves {file}: mta-sts.{domain} has \
-                     no address of this one"
+                    "{advice}; right as it is if another server serves {file}: not all addresses of \
+                     mta-sts.{domain} are known as this one's"
                 ),
             ),
             _ => topic.warning(detail("senders report that as a failure"), advice),

@@ -158,6 +158,10 @@ async fn what_is_wrong_with_a_host_is_said_with_the_line_to_paste() {
     checked.expect(("tlsa", "gw.example"), "failure", &words).await;
     checked.publish("_25._tcp.gw.example", "TLSA", &[&other.replace("3 1 1", "2 1 1")]);
     checked.expect(("tlsa", "gw.example"), "warning", &["not compared"]).await;
+    checked.publish("_25._tcp.gw.example", "TLSA", &[&other.replace("3 1 1", "1 1 1")]);
+    checked.expect(("tlsa", "gw.example"), "warning", &["senders of mail can use"]).await;
+    checked.publish("_25._tcp.gw.example", "TLSA", &[&other, &other.replace("3 1 1", "1 1 1")]);
+    checked.expect(("tlsa", "gw.example"), "failure", &["another key"]).await;
 }
 
 #[tokio::test]
@@ -181,10 +185,12 @@ async fn a_policy_makes_a_wrong_certificate_a_failure() {
         checked.publish("gw.example", "A", &[]);
         checked.dns.change(|zone| zone.insert("gw.example", "A", kind, value)).unwrap();
         checked.publish("third.example", "A", &["10.0.0.9"]);
+        checked.publish("mta-sts.new.example", "A", &["10.0.0.9"]);
         let words = ["not for third.example", "if the policy of MTA-STS enforces that here"];
         checked.expect(("certificate", "third.example"), "warning", &words).await;
     }
     checked.publish("gw.example", "A", &["8.8.4.4"]);
+    checked.publish("mta-sts.new.example", "A", &["8.8.4.4"]);
     // Another server, which may hand mail on to this one.
     checked.publish("other.example", "A", &["9.9.9.9"]);
     checked.expect(("certificate", "other.example"), "warning", &["not for other.example"]).await;
