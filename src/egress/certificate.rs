@@ -121,7 +121,7 @@ mod tests {
         ] {
             let data = format!("{start} {}", hex(&data));
             assert_eq!(own.matches_tlsa(&data), Some(true), "{data}");
-            assert_eq!(own.matches_tlsa(&data.replacen('a', "b", 1)), Some(false), "{data}");
+            assert_eq!(own.matches_tlsa(&format!("{data}00")), Some(false), "{data}");
         }
         for other in ["2 1 1 ab", "1 1 1 ab", "3 2 1 ab", "3 1 3 ab", "3 1 1", ""] {
             assert_eq!(own.matches_tlsa(other), None, "{other}");
