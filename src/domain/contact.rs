@@ -110,7 +110,7 @@ pub fn line_or_number(text: &str) -> Result<String, HandleError> {
 }
 
 /// Like [`line_or_number`] where a number is meant: fails for one without its country code, which
-/// would be another contact than the one with it. A short code is up to [`LONGEST_SHORT_CODE`] digits
+/// would be another contact than the one with it. A short code is up to `LONGEST_SHORT_CODE` digits
 /// with nothing between them, the first not 0.
 pub fn dialled(text: &str) -> Result<String, HandleError> {
     let text = line_or_number(text)?;
