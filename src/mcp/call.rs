@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::fence::Fence;
 use crate::domain::account::AccountType;
-use crate::domain::fault::Fault;
+use crate::domain::fault::sentence;
 use crate::http::Http;
 use crate::http::error::Problem;
 use crate::http::in_process::{Asked, InProcess, PagePlace};
@@ -125,9 +125,13 @@ pub(super) fn renamed(
     names: &'static [(&'static str, &'static str)],
 ) -> impl Fn(Problem) -> Problem {
     move |mut problem| {
-        let all: Vec<_> = problem.faults.iter().map(|fault| argument(fault, names)).collect();
-        if !all.is_empty() {
-            problem.detail = all.join("; ");
+        for fault in &mut problem.faults {
+            let own = fault.pointer.trim_start_matches('/');
+            let named = names.iter().find(|(name, _)| *name == own);
+            fault.pointer = named.map_or(own, |(_, argument)| argument).to_owned();
+        }
+        if !problem.faults.is_empty() {
+            problem.detail = sentence(&problem.faults);
         }
         // Names of two words are no words of a sentence.
         for (own, argument) in names.iter().filter(|(own, _)| own.contains(char::is_uppercase)) {
@@ -135,13 +139,6 @@ pub(super) fn renamed(
         }
         problem
     }
-}
-
-/// A mistake that begins with the name of an argument.
-fn argument(Fault { pointer, detail }: &Fault, names: &[(&str, &str)]) -> String {
-    let own = pointer.trim_start_matches('/');
-    let name = names.iter().find(|(name, _)| *name == own).map_or(own, |(_, argument)| argument);
-    format!("{name} {detail}")
 }
 
 /// Reads the arguments of a call. An argument that the tool does not have is refused by name.

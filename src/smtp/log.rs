@@ -4,26 +4,15 @@ use std::net::IpAddr;
 
 use super::protocol::reply::Reply;
 
-/// The subject of a reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LogTopic {
-    /// A command, or a connection.
-    Command,
-    /// A message: the Intake logs each, also one that it gave no answer about in time.
-    Message,
-}
-
-/// Logs a refusal in the session `id`.
-pub(super) fn log_refusal(topic: LogTopic, id: u64, client: IpAddr, reply: &Reply) {
-    match topic {
-        LogTopic::Message => {}
-        LogTopic::Command => tracing::info!(
-            smtp.session = id,
-            client.address = %client,
-            reason = reply.label(),
-            record = reply.record().map(tracing::field::display),
-            smtp.code = reply.code(),
-            "command refused"
-        ),
-    }
+/// Logs the refusal of a command or a connection in the session `id`. Never of a message on which the
+/// Intake was asked: it logs each, also one that it gave no answer about in time.
+pub(super) fn log_refusal(id: u64, client: IpAddr, reply: &Reply) {
+    tracing::info!(
+        smtp.session = id,
+        client.address = %client,
+        reason = reply.label(),
+        record = reply.record().map(tracing::field::display),
+        smtp.code = reply.code(),
+        "command refused"
+    );
 }

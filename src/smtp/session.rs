@@ -17,7 +17,7 @@ use crate::tls::Acceptor;
 
 use super::budget::Share;
 use super::connection::{Connection, ReadOutcome};
-use super::log::{LogTopic, log_refusal};
+use super::log::log_refusal;
 use super::protocol::machine::{Machine, Phase, Step};
 use super::protocol::notice::Notice;
 use super::protocol::reply::Reply;
@@ -98,9 +98,7 @@ impl<I: Intake> Session<I> {
         // message, or waits for its answer: tell it to retry.
         if was_cut {
             let reply = Reply::notice(Notice::ShuttingDown);
-            // A message on which the Intake was to decide has its line.
-            let topic = if self.is_asking { LogTopic::Message } else { LogTopic::Command };
-            self.note(&reply, topic);
+            self.note(&reply);
             reply.write(self.connection.unwritten());
         }
         // If the write failed, the client is gone.
@@ -326,22 +324,18 @@ impl<I: Intake> Session<I> {
 
     /// Queues the reply to a message on which the Intake decided.
     async fn queue_decided(&mut self, reply: &Reply) -> Flow {
-        let flow = self.queue(reply, LogTopic::Message).await;
+        let flow = self.queue_reply(reply).await;
         self.is_asking = false;
         flow
     }
 
-    async fn queue_reply(&mut self, reply: &Reply) -> Flow {
-        self.queue(reply, LogTopic::Command).await
-    }
-
     /// Queues the reply, to be written together with its neighbours. Breaks if the reply closes.
-    async fn queue(&mut self, reply: &Reply, topic: LogTopic) -> Flow {
+    async fn queue_reply(&mut self, reply: &Reply) -> Flow {
         if self.has_erred_too_often() && !reply.closes() && self.tarpit_delay().await.is_break() {
             return Flow::Break(());
         }
         self.times.command = Instant::now();
-        self.note(reply, topic);
+        self.note(reply);
         reply.write(self.connection.unwritten());
         if reply.closes() {
             self.has_quit = reply.code() == Notice::Bye.code();
@@ -354,12 +348,14 @@ impl<I: Intake> Session<I> {
     }
 
     /// Counts and logs a reply that refuses or defers.
-    fn note(&self, reply: &Reply, topic: LogTopic) {
+    fn note(&self, reply: &Reply) {
         if reply.code() < 400 {
             return;
         }
         self.intake.turned_down(reply.label());
-        log_refusal(topic, self.id, self.address(), reply);
+        if !self.is_asking {
+            log_refusal(self.id, self.address(), reply);
+        }
     }
 
     /// Whether this reply is to an error and must be delayed, after too many errors.

@@ -319,9 +319,9 @@ impl Intake for Gateway {
     }
 
     async fn message(&self, envelope: Envelope, raw: Bytes) -> IntakeReply {
-        let asked = Asked::of(self, &envelope, count(raw.len()));
+        let undecided = Undecided::of(self, &envelope, count(raw.len()));
         let taken = self.take_in(&envelope, &raw).await;
-        asked.answered(taken.unwrap_or_else(|error| self.trouble(&error)))
+        undecided.answered(taken.unwrap_or_else(|error| self.trouble(&error)))
     }
 
     async fn refused(
@@ -334,16 +334,16 @@ impl Intake for Gateway {
     ) -> IntakeReply {
         let source = Source::Email;
         let refused = RefusedMessage { reason, detail: &detail, head: &head, size, source };
-        let asked = Asked::of(self, &envelope, size);
-        let recorded = self.record_refusal(&envelope, refused, asked.began).await;
-        asked.answered(recorded.unwrap_or_else(|error| self.trouble(&error)))
+        let undecided = Undecided::of(self, &envelope, size);
+        let recorded = self.record_refusal(&envelope, refused, undecided.began).await;
+        undecided.answered(recorded.unwrap_or_else(|error| self.trouble(&error)))
     }
 }
 
 /// A message on which the gateway is to decide. If the front end drops the question, because the
 /// answer took too long or the server ends, the sender is asked to retry, and the message counts as
 /// deferred; it may be stored all the same, and the retry is then a repeat.
-struct Asked<'m> {
+struct Undecided<'m> {
     gateway: &'m Gateway,
     envelope: &'m Envelope,
     bytes: u64,
@@ -351,7 +351,7 @@ struct Asked<'m> {
     is_answered: bool,
 }
 
-impl<'m> Asked<'m> {
+impl<'m> Undecided<'m> {
     fn of(gateway: &'m Gateway, envelope: &'m Envelope, bytes: u64) -> Self {
         Self { gateway, envelope, bytes, began: Instant::now(), is_answered: false }
     }
@@ -364,7 +364,7 @@ impl<'m> Asked<'m> {
     }
 }
 
-impl Drop for Asked<'_> {
+impl Drop for Undecided<'_> {
     fn drop(&mut self) {
         if !self.is_answered {
             self.gateway.answered(self.envelope, self.bytes, &unavailable(), self.began);

@@ -13,7 +13,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use crate::domain::path::{self, PathFault, PathKind};
 use crate::domain::ports::{Client, Envelope, Intake, IntakeReply, Recipient};
 use crate::domain::reason::Reason;
-use crate::smtp::log::{LogTopic, log_refusal};
+use crate::smtp::log::log_refusal;
 use crate::smtp::places::SessionPlace;
 use crate::smtp::protocol::line::Fault;
 use crate::smtp::protocol::notice::Notice;
@@ -230,8 +230,8 @@ impl<I: Intake> Session<I> {
         if too_many { Reply::notice(Notice::TooManyUnknown) } else { reply }
     }
 
-    /// Returns the reply to a message whose end mailin has seen, and how it is logged.
-    fn finish(&mut self, transaction: Transaction) -> (Reply, LogTopic) {
+    /// Returns the reply to a message whose end mailin has seen.
+    fn finish(&mut self, transaction: Transaction) -> Response {
         let Transaction { reverse_path, recipients, message, under_way: _until_answered, .. } =
             transaction;
         let (client, intake) = (self.client.clone(), Arc::clone(&self.shared.intake));
@@ -249,10 +249,10 @@ impl<I: Intake> Session<I> {
                 let asked = async move { intake.message(envelope, raw).await };
                 let answer = self.shared.ask(asked).unwrap_or_else(no_answer);
                 let detail = short(answer.detail.as_deref());
-                return (Reply::answer(&IntakeReply { detail, ..answer }), LogTopic::Message);
+                return self.say_decided(&Reply::answer(&IntakeReply { detail, ..answer }));
             }
             Ending::NoMemory => {
-                return (Reply::reason(Reason::NoSpace, None, None), LogTopic::Command);
+                return self.say(&Reply::reason(Reason::NoSpace, None, None));
             }
             Ending::Faulty { fault, head, size } => {
                 let notice = wire_fault(fault);
@@ -274,17 +274,20 @@ impl<I: Intake> Session<I> {
             (None, Some(notice)) => Reply::recorded(notice, answer.record).and_close(),
             (None, None) => Reply::reason(reason, None, answer.record),
         };
-        (reply, LogTopic::Message)
+        self.say_decided(&reply)
     }
 
     fn say(&self, reply: &Reply) -> Response {
-        self.say_of(reply, LogTopic::Command)
+        if reply.code() >= 400 {
+            log_refusal(self.id, self.client.address, reply);
+        }
+        self.say_decided(reply)
     }
 
-    fn say_of(&self, reply: &Reply, topic: LogTopic) -> Response {
+    /// Returns the reply to a message on which the Intake decided.
+    fn say_decided(&self, reply: &Reply) -> Response {
         if reply.code() >= 400 {
             self.shared.intake.turned_down(reply.label());
-            log_refusal(topic, self.id, self.client.address, reply);
         }
         response(reply)
     }
@@ -331,11 +334,10 @@ impl<I: Intake> Handler for Session<I> {
     }
 
     fn data_end(&mut self) -> Response {
-        let (reply, topic) = match self.transaction.take() {
+        let mut response = match self.transaction.take() {
             Some(transaction) => self.finish(transaction),
-            None => (Reply::answer(&no_answer()), LogTopic::Command),
+            None => self.say(&Reply::answer(&no_answer())),
         };
-        let mut response = self.say_of(&reply, topic);
         // As an error, mailin would stay inside the message: every later command would be a line of
         // it, without a reply.
         response.is_error = false;
