@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 
+use aws_lc_rs::digest::{SHA256, digest};
 use gatepost::domain::address::Address;
 use gatepost::domain::message::Mail;
 use gatepost::domain::search::tokens;
@@ -29,6 +30,8 @@ pub const EARLY: u64 = START + (END - START) / 10;
 const CONTACTS: u64 = 100;
 const FIRST_CONTACT: u64 = 1_000_000_000;
 const MAILS: u64 = 1000;
+/// Octets of an original.
+const SIZE: usize = 2000;
 /// Rows of one statement.
 const PIECE: u64 = 50_000;
 
@@ -157,15 +160,16 @@ fn tables(accounts: &Accounts, postgres: bool) -> String {
         .unwrap();
     }
     for number in 0..MAILS {
-        let (mail, words) = mail(number);
-        let octets = |hex: String| {
+        let (mail, original, words) = mail(number);
+        let octets = |octets: &[u8]| {
+            let hex: String = octets.iter().map(|octet| format!("{octet:02x}")).collect();
             if postgres { format!("'\\x{hex}'::bytea") } else { format!("x'{hex}'") }
         };
-        let digest = octets(format!("{number:064x}"));
+        let digest = octets(digest(&SHA256, original.as_bytes()).as_ref());
         let content =
             if postgres { format!("'{number:032x}'::uuid") } else { format!("x'{number:032x}'") };
-        let packed = zstd::bulk::compress(mail.as_bytes(), 1).unwrap();
-        let packed = octets(packed.iter().map(|octet| format!("{octet:02x}")).collect());
+        let packed =
+            octets(&zstd::bulk::compress(format!("{mail}{original}").as_bytes(), 1).unwrap());
         write!(
             text,
             "INSERT INTO contents (content_id, octets, packed, organization_id)
@@ -178,8 +182,8 @@ fn tables(accounts: &Accounts, postgres: bool) -> String {
     text
 }
 
-/// The JSON of a mail as the store keeps it, and its tokens.
-fn mail(number: u64) -> (String, String) {
+/// The JSON of a mail as the store keeps it, its original, and its tokens.
+fn mail(number: u64) -> (String, String, String) {
     let mut state = number * 7919 + 1;
     let mut text = format!("{COMMON} answer");
     for _ in 0..60 {
@@ -217,7 +221,12 @@ fn mail(number: u64) -> (String, String) {
         "disposition_notification_to": null, "attachments": [], "findings": [],
     });
     let words = tokens::of_document(&Document::of_mail(&mail));
-    (kept.to_string(), words)
+    let head = format!(
+        "From: Sender <sender@sender.example>\r\nSubject: Question number {number}\r\n\r\n"
+    );
+    let original = format!("{:SIZE$}", format!("{head}{text}"));
+    assert_eq!(original.len(), SIZE, "a text is longer than an original");
+    (kept.to_string(), original, words)
 }
 
 /// The rows from which each message of a piece takes its number, Agent and mail.
@@ -286,7 +295,7 @@ fn messages(rows: u64, first: u64, last: u64, postgres: bool) -> String {
              recipient, envelope_from, remote_address, helo, explanation, evidence) \
          SELECT {id}, a.partner_id, a.reseller_id, a.organization_id, a.agent_id, a.username, \
              {id}, a.first_contact + (n * 69621 % 2147483647) % {CONTACTS}, {at}, \
-             'sender@sender.example', 2000, m.digest, m.content, 'desk@agents.example', \
+             'sender@sender.example', {SIZE}, m.digest, m.content, 'desk@agents.example', \
              'sender@sender.example', '192.0.2.1', 'mail.sender.example', '', {evidence} FROM {}",
         source(first, last)
     )

@@ -112,7 +112,7 @@ fn spawn(bin: &Path, script: &str, arguments: &[&str]) -> Child {
     // The server refuses to run as root.
     let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
     let user: &[&str] = if is_root { &["runuser", "-u", "postgres", "--"] } else { &[] };
-    let words = [user, &["sh", "-c", script, "sh"], arguments].concat();
+    let words = [user, &["bash", "-c", script, "bash"], arguments].concat();
     Command::new(words[0])
         .args(&words[1..])
         .env("PATH", path)

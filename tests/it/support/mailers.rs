@@ -50,7 +50,7 @@ struct Shared {
     /// Those that are up.
     gateways: watch::Sender<Vec<SocketAddr>>,
     acknowledged: watch::Sender<usize>,
-    /// When each was acknowledged.
+    /// When each was acknowledged; one that was sent twice, each time.
     times: Mutex<Vec<Instant>>,
     /// A session makes one attempt in this time at most; as many as it can if it is zero.
     pace: Duration,
@@ -191,7 +191,6 @@ impl Shared {
                 return;
             }
             self.send(number, &mut pace).await;
-            self.times.lock().unwrap().push(Instant::now());
             self.acknowledged.send_modify(|count| *count += 1);
         }
     }
@@ -234,6 +233,7 @@ impl Shared {
             return false;
         };
         if replies.accepted() {
+            self.times.lock().unwrap().push(Instant::now());
             return true;
         }
         let reply = replies.settling();

@@ -26,7 +26,7 @@ bin=$2 client=$3 peer=$4
 shift 4
 printf '%s\n' "$@" >nodes
 tidy() {
-  for file in patroni.*.pid; do kill -9 "$(cat "$file")" 2>/dev/null || true; done
+  for file in *.pid; do kill -9 "$(cat "$file")" 2>/dev/null || true; done
   kill -9 "$etcd" 2>/dev/null || true
   for file in data*/postmaster.pid; do
     pid=$(head -1 "$file" 2>/dev/null) || continue
@@ -40,7 +40,13 @@ etcd --data-dir etcd --unsafe-no-fsync --name etcd \
   --listen-peer-urls "http://127.0.0.1:$peer" --initial-advertise-peer-urls "http://127.0.0.1:$peer" \
   --initial-cluster "etcd=http://127.0.0.1:$peer" </dev/null >etcd.log 2>&1 &
 etcd=$!
+disown
 trap tidy EXIT
+# Patroni 3.0.2 ends where etcd has not decided on its version yet.
+for _ in $(seq 300); do
+  curl -s "http://127.0.0.1:$client/version" | grep -q '"etcdcluster":"[0-9]' && break
+  sleep 0.1
+done
 settings() {
   # Lines of the file: SQL, its wire, REST, its wire, the wire to etcd.
   # shellcheck disable=SC2046
@@ -56,17 +62,43 @@ settings() {
 }
 run() {
   settings "$1"
-  setsid patroni patroni.yml </dev/null >>"patroni.$1.log" 2>&1 &
+  setsid patroni "patroni.$1.yml" </dev/null >>"patroni.$1.log" 2>&1 &
   echo $! >"patroni.$1.pid"
+  disown
 }
-for node in 0 1 2; do run "$node"; done
+end() {
+  kill -9 "$(cat "patroni.$1.pid")" "$(head -1 "data$1/postmaster.pid")"
+}
+# Ends a node as /dev/watchdog does a machine: once Patroni has set a time, and then writes nothing for so long.
+watchdog() {
+  local seconds='' sign line
+  while :; do
+    if read -r -N 1 ${seconds:+-t "$seconds"} sign; then
+      case $sign in
+        C) read -r line && seconds=${line#timeout=} ;;
+        V) seconds='' ;;
+      esac
+    else
+      end "$1" && : >"reset.$1"
+      seconds=''
+    fi
+  done
+}
+for node in 0 1 2; do
+  mkfifo "watchdog.$node"
+  { cat patroni.yml; printf '  driver: testing\n  device: %s\n' "$dir/watchdog.$node"; } >"patroni.$node.yml"
+  watchdog "$node" <>"watchdog.$node" >"watchdog.$node.log" 2>&1 &
+  echo $! >"watchdog.$node.pid"
+  disown
+  run "$node"
+done
 echo "$dir"
 while read -r what node; do
-  patroni=$(cat "patroni.$node.pid")
   case $what in
-    kill) kill -9 "$patroni" "$(head -1 "data$node/postmaster.pid")" ;;
+    kill) end "$node"; printf V >"watchdog.$node" ;;
     run) run "$node" ;;
-    freeze) kill -STOP "$patroni" ;;
+    freeze) kill -STOP "$(cat "patroni.$node.pid")" ;;
+    was-reset) rm "reset.$node" ;;
     switchover)
       settings "$node"
       PATRONI_ETCD3_HOSTS=127.0.0.1:$client patronictl -c patroni.yml switchover gatepost \
@@ -94,11 +126,10 @@ impl Patroni {
     /// replica.
     pub async fn start(synchronous: bool) -> Self {
         let bin = binaries().expect("PostgreSQL is not installed: run scripts/test");
-        // The machine of the tests must not be ended with a Patroni that hangs.
-        let (required, off) = ("  mode: required\n", "  mode: \"off\"\n");
-        let settings = std::fs::read_to_string(FILE).unwrap();
-        assert!(settings.contains(required), "{FILE} requires no watchdog");
-        let mut settings = settings.replace(required, off);
+        let mut settings = std::fs::read_to_string(FILE).unwrap();
+        // Behind it the script names a watchdog that ends a node, not the machine of the tests.
+        let watchdog = "watchdog:\n  mode: required\n";
+        assert!(settings.ends_with(watchdog), "{FILE} does not end with a required watchdog");
         if !synchronous {
             for name in ["synchronous_mode", "synchronous_mode_strict"] {
                 let line = format!("    {name}: true\n");
@@ -222,6 +253,11 @@ impl Patroni {
     /// Its Patroni does nothing any more; PostgreSQL goes on.
     pub fn freeze(&mut self, node: usize) {
         self.tell("freeze", node);
+    }
+
+    /// Its watchdog has ended it, as its Patroni hung.
+    pub fn was_reset(&mut self, node: usize) {
+        self.tell("was-reset", node);
     }
 
     /// Another node becomes the leader, in good order.
