@@ -42,6 +42,7 @@ mod search;
 mod session;
 mod setup;
 mod shapes;
+mod source;
 mod system;
 mod table;
 mod verdict;

@@ -12,7 +12,7 @@ use axum::routing::{MethodRouter, get, post};
 use super::visit::{self, Answer, Visit};
 use super::{
     accounts, agent, audit, domains, keys, live, message, policy, refused, rooms, search, session,
-    setup, system, verdict, webhooks,
+    setup, source, system, verdict, webhooks,
 };
 use crate::http::Http;
 use crate::http::error::Problem;
@@ -76,6 +76,7 @@ pub(super) const ROWS: &[Row] = &[
     row!("/verdicts/{id}", verdict::show, verdict::change),
     row!("/messages/{uuid}", message::show, message::change).large(),
     row!("/messages/{uuid}/raw", message::raw),
+    row!("/messages/{uuid}/source", source::show),
     row!("/messages/{uuid}/parts/{filename}", message::part),
     row!("/refused", refused::show),
     row!("/policy", policy::show, policy::change),

@@ -29,6 +29,7 @@ pub fn warnings(address: &Address) -> Vec<String> {
     let domain = address.domain().to_unicode();
     let words = once(address.local()).chain(domain.split('.'));
     let mut found: Vec<String> = words.filter_map(of_word).collect();
+    found.extend(domain.split(['.', '-']).filter_map(of_digits));
     let local = address.local();
     if !ComposingNormalizerBorrowed::new_nfkc().is_normalized(local) {
         found.push(format!(
@@ -111,6 +112,21 @@ fn of_word(word: &str) -> Option<String> {
     looks_latin.then(|| format!("{word:?} looks like Latin letters but is in another script"))
 }
 
+/// A word whose digits read as letters, with letters around them: `examp1e`. Digits at the ends of
+/// names are usual, and so are others between letters.
+fn of_digits(word: &str) -> Option<String> {
+    let inner = word.trim_matches(|c: char| !c.is_ascii_alphabetic());
+    let digits = || inner.chars().filter(char::is_ascii_digit);
+    if !inner.chars().all(|c| c.is_ascii_alphanumeric())
+        || digits().next().is_none()
+        || !digits().all(|c| matches!(c, '0' | '1'))
+    {
+        return None;
+    }
+    let plain = inner.replace('0', "o").replace('1', "l");
+    Some(format!("{word:?} has digits that look like letters: {inner:?} reads as {plain:?}"))
+}
+
 /// Returns the scripts of the letters, each once. Digits, signs and marks belong to all scripts.
 fn scripts(word: &str) -> Vec<Script> {
     let mut found = Vec::new();
@@ -144,6 +160,8 @@ mod tests {
             "борис@почта.example",
             "ivan@почта.example",
             "γιώργος@good.example",
+            "b0ss1@web1.h0.3com.o2o.1and1.good.example",
+            "boss@a-1-b.x1-y2.good.example",
         ] {
             assert_eq!(warned(text), Vec::<String>::new(), "{text}");
         }
@@ -162,6 +180,8 @@ mod tests {
             ("\u{3bf}\u{3bd}1@good.example", "looks like Latin"),
             ("\u{ff42}oss@good.example", "variant letters"),
             ("J\u{d6}RG@good.example", "capital"),
+            ("boss@examp1e.com", "\"examp1e\" reads as \"example\""),
+            ("boss@mail.1g00gle9-mail.com", "\"g00gle\" reads as \"google\""),
         ] {
             let found = warned(text);
             assert_eq!(found.len(), 1, "{text}: {found:?}");

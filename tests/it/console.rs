@@ -54,6 +54,7 @@ async fn every_page_is_sound(scheme: Scheme) {
     let messages = gateway.get("/messages/recent").await;
     let uuid = messages[0]["uuid"].as_str().unwrap();
     pages.push(format!("/console/{agent}/messages/{uuid}"));
+    pages.push(format!("/console/{agent}/messages/{uuid}/source"));
     pages.push(format!("/console/{agent}/rooms/{}", messages[0]["roomId"].as_str().unwrap()));
     let webhooks = gateway.get("/webhooks").await;
     let webhook = webhooks["webhooks"][0]["id"].as_str().unwrap();

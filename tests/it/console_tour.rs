@@ -132,6 +132,12 @@ async fn stops(gateway: &TestGateway) -> Vec<Stop> {
         stop("live", organization, "/live", &["accepted", "refused", "deferred", "mallory@"]),
         stop("verdict", organization, &format!("/verdicts/{spoofed}"), &["dkim_unaligned"]),
         stop("message", agent, &format!("/messages/{hidden}"), &["hidden_text", "Order 4711"]),
+        stop(
+            "source",
+            agent,
+            &format!("/messages/{hidden}/source"),
+            &["DKIM-Signature", "Order 4711"],
+        ),
         stop("rooms", organization, "/rooms", &["Alice Example", "Dora Example"]),
         stop("refused", organization, "/refused", &["dkim_missing", "dns_unavailable"]),
         stop("policy", agent, "/policy", &["allowlist", "carol@good.example", "ticket 812"]),

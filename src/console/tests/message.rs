@@ -112,3 +112,36 @@ async fn a_contact_is_erased_from_its_room_by_those_above_the_agent() {
     assert_eq!(contacts["contacts"], json!([]));
     assert_eq!(house.get("org1", "/messages/recent").await.json(), json!([]));
 }
+
+#[tokio::test]
+async fn the_source_of_a_message_is_shown_as_it_came() {
+    let house = House::new().await;
+    let long = "line of a body\r\n".repeat(20_000);
+    let head = "Subject: one\r\n\ttwo <b>\r\nX-Odd: a: b\r\nno field";
+    let browser = Browser::of(&house, "org1").await;
+    for (raw, is_cut) in
+        [(format!("{head}\r\n\r\nbody & end"), false), (format!("{head}\r\n\r\n{long}"), true)]
+    {
+        let message = house.receive("agent1", &raw, 1).await.message;
+        let page = format!("/console/{}/messages/{message}", house.id("agent1"));
+        assert!(browser.get(&page).await.text().contains(&format!("{page}/source")));
+        let shown = browser.get(&format!("{page}/source")).await;
+        assert_eq!(shown.status, 200, "{}", shown.text());
+        let text = shown.text();
+        for part in [
+            "<dt>Subject</dt><dd class=\"mono lines\">one\n\ttwo &#60;b&#62;</dd>",
+            "<dt>X-Odd</dt><dd class=\"mono lines\">a: b</dd>",
+            "<dt></dt><dd class=\"mono lines\">no field</dd>",
+        ] {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
+        assert_eq!(text.contains("The rest is not shown"), is_cut, "{text}");
+        assert_eq!(text.contains("body &#38; end"), !is_cut, "{text}");
+        assert!(text.len() < 300_000, "{}", text.len());
+    }
+    // Of another organization, it is not there.
+    let other = Browser::of(&house, "org2").await;
+    let message = house.receive("agent1", MAIL, 1).await.message;
+    let page = format!("/console/{}/messages/{message}/source", house.id("agent1"));
+    assert!(matches!(other.get(&page).await.status, 403 | 404));
+}
