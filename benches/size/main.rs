@@ -5,7 +5,8 @@
 //! memory that it has then, and for the embedded store how long `check-store`, a backup and a restore
 //! take; on PostgreSQL backups are its own (docs/backup.md).
 //! Messages are rows that the database itself makes up (`../read/fill.rs`), with their entries of
-//! the search index; they share a thousand originals: the size of originals is the mail's own.
+//! the search index; they share a thousand originals, packed without the
+//! store's dictionary and checksum: the size of originals is the mail's own.
 
 #![expect(
     clippy::unwrap_used,
@@ -182,9 +183,9 @@ async fn measure(kind: Kind, rows: u64, options: &Options) -> Line {
 fn upkeep(store: &Path, options: &Options) -> Upkeep {
     let elsewhere = tempfile::tempdir().unwrap();
     let (copy, new) = (elsewhere.path().join("copy"), elsewhere.path().join("new"));
+    let backup_seconds = run(&["backup", "--data", text(store), "--to", text(&copy)]);
     let check = || run(&["check-store", "--data", text(store)]);
     let check_seconds = (!options.skip_check).then(check);
-    let backup_seconds = run(&["backup", "--data", text(store), "--to", text(&copy)]);
     std::fs::remove_dir_all(store).unwrap();
     let restore_seconds = run(&["restore", "--from", text(&copy), "--data", text(&new)]);
     Upkeep { backup_seconds, backup_bytes: size(&copy), restore_seconds, check_seconds }

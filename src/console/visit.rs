@@ -26,7 +26,7 @@ use super::table::{Console, Row};
 use crate::app::access::need::Effect;
 use crate::app::access::{Credential, Denied, token};
 use crate::http::error::{Code, Problem};
-use crate::http::in_process::{Asked, InProcess};
+use crate::http::in_process::{Asked, InProcess, PagePlace};
 use crate::http::passage::auth::Unauthenticated;
 use crate::http::passage::observe::{ShownProblem, Trace};
 use crate::http::remote::Peer;
@@ -82,6 +82,17 @@ impl Answer {
     /// Renders a page. Writing to a String does not fail.
     pub(super) fn page(page: &impl Template) -> Result<Self, Problem> {
         page.render().map(Self::Html).map_err(Problem::internal)
+    }
+
+    /// Renders a page that waits for its place among the downloads only now: a row that is large
+    /// waits before.
+    pub(super) async fn large_page(visit: &Visit, page: &impl Template) -> Result<Self, Problem> {
+        let text = page.render().map_err(Problem::internal)?;
+        Ok(Self::placed(visit.api.page_place().await?, text))
+    }
+
+    fn placed(place: PagePlace, text: String) -> Self {
+        Self::File(page(place.answer(text)))
     }
 }
 
@@ -163,7 +174,7 @@ pub(super) async fn show(
 async fn show_row(row: &Row, visit: &Visit) -> Result<Answer, Problem> {
     let place = if row.is_large { Some(visit.api.page_place().await?) } else { None };
     match ((row.show)(visit.clone()).await?, place) {
-        (Answer::Html(text), Some(place)) => Ok(Answer::File(page(place.answer(text)))),
+        (Answer::Html(text), Some(place)) => Ok(Answer::placed(place, text)),
         (answer, _) => Ok(answer),
     }
 }

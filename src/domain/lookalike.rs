@@ -113,18 +113,20 @@ fn of_word(word: &str) -> Option<String> {
 }
 
 /// A word whose digits read as letters, with letters around them: `examp1e`. Digits at the ends of
-/// names are usual, and so are others between letters.
+/// names are usual, and so are numerals between letters: `win10help`.
 fn of_digits(word: &str) -> Option<String> {
     let inner = word.trim_matches(|c: char| !c.is_ascii_alphabetic());
-    let digits = || inner.chars().filter(char::is_ascii_digit);
-    if !inner.chars().all(|c| c.is_ascii_alphanumeric())
-        || digits().next().is_none()
-        || !digits().all(|c| matches!(c, '0' | '1'))
+    let mut runs =
+        inner.split(|c: char| !c.is_ascii_digit()).filter(|run| !run.is_empty()).peekable();
+    let is_ascii = inner.chars().all(|c| c.is_ascii_alphanumeric());
+    if !is_ascii || runs.peek().is_none() || !runs.all(|run| ["0", "00", "1", "11"].contains(&run))
     {
         return None;
     }
-    let plain = inner.replace('0', "o").replace('1', "l");
-    Some(format!("{word:?} has digits that look like letters: {inner:?} reads as {plain:?}"))
+    let plain = inner.replace('0', "o");
+    let (l, i) = (plain.replace('1', "l"), plain.replace('1', "i"));
+    let or_i = if l == i { String::new() } else { format!(" or {i:?}") };
+    Some(format!("{word:?} has digits that look like letters: {inner:?} reads as {l:?}{or_i}"))
 }
 
 /// Returns the scripts of the letters, each once. Digits, signs and marks belong to all scripts.
@@ -161,7 +163,7 @@ mod tests {
             "ivan@почта.example",
             "γιώργος@good.example",
             "b0ss1@web1.h0.3com.o2o.1and1.good.example",
-            "boss@a-1-b.x1-y2.good.example",
+            "boss@a-1-b.x1-y2.win10help.top100jobs.mx01a.paypa1.good.example",
         ] {
             assert_eq!(warned(text), Vec::<String>::new(), "{text}");
         }
@@ -180,7 +182,7 @@ mod tests {
             ("\u{3bf}\u{3bd}1@good.example", "looks like Latin"),
             ("\u{ff42}oss@good.example", "variant letters"),
             ("J\u{d6}RG@good.example", "capital"),
-            ("boss@examp1e.com", "\"examp1e\" reads as \"example\""),
+            ("boss@examp1e.com", "\"examp1e\" reads as \"example\" or \"exampie\""),
             ("boss@mail.1g00gle9-mail.com", "\"g00gle\" reads as \"google\""),
         ] {
             let found = warned(text);

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::fence::Fence;
 use crate::domain::account::AccountType;
-use crate::domain::fault::sentence;
+use crate::domain::fault::{Fault, sentence};
 use crate::http::Http;
 use crate::http::error::Problem;
 use crate::http::in_process::{Asked, InProcess, PagePlace};
@@ -125,13 +125,15 @@ pub(super) fn renamed(
     names: &'static [(&'static str, &'static str)],
 ) -> impl Fn(Problem) -> Problem {
     move |mut problem| {
-        for fault in &mut problem.faults {
+        let argued = |fault: &Fault| {
             let own = fault.pointer.trim_start_matches('/');
             let named = names.iter().find(|(name, _)| *name == own);
-            fault.pointer = named.map_or(own, |(_, argument)| argument).to_owned();
-        }
-        if !problem.faults.is_empty() {
-            problem.detail = sentence(&problem.faults);
+            let pointer = named.map_or(own, |(_, argument)| argument).to_owned();
+            Fault { pointer, detail: fault.detail.clone() }
+        };
+        let faults: Vec<Fault> = problem.faults.iter().map(argued).collect();
+        if !faults.is_empty() {
+            problem.detail = sentence(&faults);
         }
         // Names of two words are no words of a sentence.
         for (own, argument) in names.iter().filter(|(own, _)| own.contains(char::is_uppercase)) {

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use super::protocol::reply::Reply;
 
-/// Logs the refusal of a command or a connection in the session `id`. Never of a message on which the
-/// Intake was asked: it logs each, also one that it gave no answer about in time.
+/// Logs the refusal of a command or a connection in the session `id`. The Intake logs messages itself,
+/// also those without an answer in time.
 pub(super) fn log_refusal(id: u64, client: IpAddr, reply: &Reply) {
     tracing::info!(
         smtp.session = id,

@@ -44,6 +44,11 @@ impl Page {
         Self { path, about: metadata["emailSubject"].to_string(), is_framed }
     }
 
+    fn of_source(message: &Value) -> Self {
+        let Self { path, about, .. } = Self::of_message(message);
+        Self { path: format!("{path}/source"), about, is_framed: false }
+    }
+
     fn of_verdict(record: &Value) -> Self {
         let path = format!("verdicts/{}", record["id"].as_str().unwrap());
         Self { path, about: record["explanation"].to_string(), is_framed: false }
@@ -110,6 +115,7 @@ async fn hostile_mail_does_nothing_on_the_page_of_its_message() {
     let mut pages: Vec<Page> = messages.iter().map(Page::of_message).collect();
     assert_eq!(pages.len(), 2 * HOSTILE.len());
     assert_eq!(pages.iter().filter(|page| page.is_framed).count(), HOSTILE.len());
+    pages.extend(messages.iter().map(Page::of_source));
     let room = format!("rooms/{}", messages[0]["roomId"].as_str().unwrap());
     for path in [&room, "rooms", "live", "search?q=hello"] {
         let (path, about) = (path.to_owned(), "a list".to_owned());

@@ -5,7 +5,7 @@
 #![expect(clippy::print_stderr, reason = "a test that takes long says how far it is")]
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use gatepost::rules::Rules;
 use gatepost::run;
@@ -296,11 +296,14 @@ impl Stage {
         // It goes on as a leader, and gateways reach it, until its watchdog ends it: Patroni 3.0.2
         // that wakes up can take the lock back (the book says so).
         let leader = self.patroni.leader().await;
-        let since = Instant::now();
+        let (began, since) = (SystemTime::now(), Instant::now());
         self.patroni.freeze(leader);
         self.patroni.cut(leader);
-        times.add("… and its Patroni hangs, so that its watchdog ends it", self.flows(since).await);
-        self.patroni.was_reset(leader);
+        let outage = self.flows(since).await;
+        times.add("… and its Patroni hangs, so that its watchdog ends it", outage);
+        let reset = self.patroni.reset_of(leader).duration_since(began).unwrap();
+        eprintln!("its watchdog ended it after {} ms", reset.as_millis());
+        assert!(reset < outage, "there was another leader beside it");
         self.patroni.mend(leader);
         self.patroni.run(leader);
         self.settled().await;

@@ -139,9 +139,22 @@ async fn the_source_of_a_message_is_shown_as_it_came() {
         assert_eq!(text.contains("body &#38; end"), !is_cut, "{text}");
         assert!(text.len() < 300_000, "{}", text.len());
     }
-    // Of another organization, it is not there.
-    let other = Browser::of(&house, "org2").await;
-    let message = house.receive("agent1", MAIL, 1).await.message;
-    let page = format!("/console/{}/messages/{message}/source", house.id("agent1"));
-    assert!(matches!(other.get(&page).await.status, 403 | 404));
+}
+
+#[tokio::test]
+async fn the_source_of_a_text_is_as_it_was_posted() {
+    let house = House::new().await;
+    let agent = house.id("agent1");
+    let address = "+1 (555) 123-1234";
+    let body =
+        json!({ "targetAgent": "agent1", "sourceAddress": address, "message": "Hello: you" });
+    house.call("agent1", "POST", "/agent/receiveMessage", Some(&body)).await.success(200);
+    let messages = house.get("agent1", "/messages/recent").await.json();
+    let uuid = messages[0]["uuid"].as_str().unwrap_or_else(|| panic!("{messages}"));
+    let browser = Browser::of(&house, "org1").await;
+    let shown = browser.get(&format!("/console/{agent}/messages/{uuid}/source")).await;
+    let text = shown.text();
+    assert_eq!(shown.status, 200, "{text}");
+    assert!(text.contains("As it was posted") && !text.contains("Header fields"), "{text}");
+    assert!(text.contains("Hello: you") && text.contains("sourceAddress"), "{text}");
 }

@@ -27,6 +27,7 @@ async fn a_page_with_texts_of_messages_waits_for_a_place_and_gives_it_back() {
     let places = &house.http.downloads.places;
     for path in [
         at(format!("/messages/{}", received.message)),
+        at(format!("/messages/{}/source", received.message)),
         at(format!("/rooms/{}", received.room)),
         at("/search?q=hello".into()),
     ] {

@@ -249,7 +249,7 @@ impl<I: Intake> Session<I> {
                 let asked = async move { intake.message(envelope, raw).await };
                 let answer = self.shared.ask(asked).unwrap_or_else(no_answer);
                 let detail = short(answer.detail.as_deref());
-                return self.say_decided(&Reply::answer(&IntakeReply { detail, ..answer }));
+                return self.counted(&Reply::answer(&IntakeReply { detail, ..answer }));
             }
             Ending::NoMemory => {
                 return self.say(&Reply::reason(Reason::NoSpace, None, None));
@@ -274,18 +274,18 @@ impl<I: Intake> Session<I> {
             (None, Some(notice)) => Reply::recorded(notice, answer.record).and_close(),
             (None, None) => Reply::reason(reason, None, answer.record),
         };
-        self.say_decided(&reply)
+        self.counted(&reply)
     }
 
     fn say(&self, reply: &Reply) -> Response {
         if reply.code() >= 400 {
             log_refusal(self.id, self.client.address, reply);
         }
-        self.say_decided(reply)
+        self.counted(reply)
     }
 
-    /// Returns the reply to a message on which the Intake decided.
-    fn say_decided(&self, reply: &Reply) -> Response {
+    /// Counts a refusing reply and returns it, without a line in the log: the Intake logs messages.
+    fn counted(&self, reply: &Reply) -> Response {
         if reply.code() >= 400 {
             self.shared.intake.turned_down(reply.label());
         }

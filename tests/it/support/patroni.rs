@@ -1,6 +1,8 @@
 //! Three PostgreSQL servers under Patroni and etcd, as `ops/patroni.yml` sets them up, which can be
 //! killed, stopped, and cut off from each other and from etcd.
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use serde_json::Value;
 use sqlx::{Connection as _, Executor as _};
 use tokio::task::block_in_place;
@@ -27,7 +29,7 @@ shift 4
 printf '%s\n' "$@" >nodes
 tidy() {
   for file in *.pid; do kill -9 "$(cat "$file")" 2>/dev/null || true; done
-  kill -9 "$etcd" 2>/dev/null || true
+  [ -z "$etcd" ] || kill -9 "$etcd" 2>/dev/null || true
   for file in data*/postmaster.pid; do
     pid=$(head -1 "$file" 2>/dev/null) || continue
     kill -QUIT "$pid" 2>/dev/null || continue
@@ -35,18 +37,20 @@ tidy() {
   done
   rm -rf "$dir"
 }
+etcd=''
+trap tidy EXIT
 etcd --data-dir etcd --unsafe-no-fsync --name etcd \
   --listen-client-urls "http://127.0.0.1:$client" --advertise-client-urls "http://127.0.0.1:$client" \
   --listen-peer-urls "http://127.0.0.1:$peer" --initial-advertise-peer-urls "http://127.0.0.1:$peer" \
   --initial-cluster "etcd=http://127.0.0.1:$peer" </dev/null >etcd.log 2>&1 &
 etcd=$!
 disown
-trap tidy EXIT
 # Patroni 3.0.2 ends where etcd has not decided on its version yet.
-for _ in $(seq 300); do
-  curl -s "http://127.0.0.1:$client/version" | grep -q '"etcdcluster":"[0-9]' && break
-  sleep 0.1
-done
+decided() {
+  curl -s --noproxy '*' --max-time 1 "http://127.0.0.1:$client/version" | grep -q '"etcdcluster":"[0-9]'
+}
+for _ in $(seq 300); do decided && break || sleep 0.1; done
+decided || { cat etcd.log >&2; exit 1; }
 settings() {
   # Lines of the file: SQL, its wire, REST, its wire, the wire to etcd.
   # shellcheck disable=SC2046
@@ -69,7 +73,8 @@ run() {
 end() {
   kill -9 "$(cat "patroni.$1.pid")" "$(head -1 "data$1/postmaster.pid")"
 }
-# Ends a node as /dev/watchdog does a machine: once Patroni has set a time, and then writes nothing for so long.
+# Ends a node as /dev/watchdog does a machine: once Patroni has set a time, and then writes
+# nothing for so long. The file says when, in milliseconds.
 watchdog() {
   local seconds='' sign line
   while :; do
@@ -79,14 +84,15 @@ watchdog() {
         V) seconds='' ;;
       esac
     else
-      end "$1" && : >"reset.$1"
+      end "$1" && date +%s%3N >"reset.$1"
       seconds=''
     fi
   done
 }
 for node in 0 1 2; do
   mkfifo "watchdog.$node"
-  { cat patroni.yml; printf '  driver: testing\n  device: %s\n' "$dir/watchdog.$node"; } >"patroni.$node.yml"
+  { cat patroni.yml; printf '  driver: testing\n  device: %s\n' "$dir/watchdog.$node"; } \
+    >"patroni.$node.yml"
   watchdog "$node" <>"watchdog.$node" >"watchdog.$node.log" 2>&1 &
   echo $! >"watchdog.$node.pid"
   disown
@@ -94,11 +100,17 @@ for node in 0 1 2; do
 done
 echo "$dir"
 while read -r what node; do
+  for file in reset.*; do
+    [ ! -e "$file" ] || [ "$what $node" = "reset-of ${file#reset.}" ] ||
+      { echo "the watchdog of node ${file#reset.} ended it" >&2; exit 1; }
+  done
   case $what in
     kill) end "$node"; printf V >"watchdog.$node" ;;
     run) run "$node" ;;
     freeze) kill -STOP "$(cat "patroni.$node.pid")" ;;
-    was-reset) rm "reset.$node" ;;
+    reset-of)
+      [ -e "reset.$node" ] || { echo "the watchdog of node $node has not ended it" >&2; exit 1; }
+      cat "reset.$node"; rm "reset.$node"; continue ;;
     switchover)
       settings "$node"
       PATRONI_ETCD3_HOSTS=127.0.0.1:$client patronictl -c patroni.yml switchover gatepost \
@@ -255,9 +267,11 @@ impl Patroni {
         self.tell("freeze", node);
     }
 
-    /// Its watchdog has ended it, as its Patroni hung.
-    pub fn was_reset(&mut self, node: usize) {
-        self.tell("was-reset", node);
+    /// When the watchdog of a node ended it, since its Patroni hung. Fails if it has not.
+    pub fn reset_of(&mut self, node: usize) -> SystemTime {
+        let words = format!("reset-of {node}");
+        let said = block_in_place(|| self.script.tell(&words));
+        UNIX_EPOCH + Duration::from_millis(said.parse().unwrap())
     }
 
     /// Another node becomes the leader, in good order.
