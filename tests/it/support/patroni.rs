@@ -1,7 +1,7 @@
 //! Three PostgreSQL servers under Patroni and etcd, as `ops/patroni.yml` sets them up, which can be
 //! killed, stopped, and cut off from each other and from etcd.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use sqlx::{Connection as _, Executor as _};
@@ -110,7 +110,7 @@ while read -r what node; do
     freeze) kill -STOP "$(cat "patroni.$node.pid")" ;;
     reset-of)
       [ -e "reset.$node" ] || { echo "the watchdog of node $node has not ended it" >&2; exit 1; }
-      cat "reset.$node"; rm "reset.$node"; continue ;;
+      echo "$(($(date +%s%3N) - $(cat "reset.$node")))"; rm "reset.$node"; continue ;;
     switchover)
       settings "$node"
       PATRONI_ETCD3_HOSTS=127.0.0.1:$client patronictl -c patroni.yml switchover gatepost \
@@ -268,10 +268,10 @@ impl Patroni {
     }
 
     /// When the watchdog of a node ended it, since its Patroni hung. Fails if it has not.
-    pub fn reset_of(&mut self, node: usize) -> SystemTime {
+    pub fn reset_of(&mut self, node: usize) -> Instant {
         let words = format!("reset-of {node}");
         let said = block_in_place(|| self.script.tell(&words));
-        UNIX_EPOCH + Duration::from_millis(said.parse().unwrap())
+        Instant::now() - Duration::from_millis(said.parse().unwrap())
     }
 
     /// Another node becomes the leader, in good order.
