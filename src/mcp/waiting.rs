@@ -15,6 +15,7 @@ use super::entrance::refused;
 use super::letter::{Cut, Letter};
 use super::messages;
 use super::shapes::Events;
+use crate::domain::clock::Timestamp;
 use crate::http::error::{Code, Problem};
 use crate::wire;
 
@@ -83,7 +84,14 @@ pub(super) async fn wait(mut call: Call, request: Wait) -> Result<Answer<Came>, 
             Ok(None) => break,
             // Another reader has taken the place, which is free between two turns.
             Err(problem) if problem.code == Code::RateLimited && !is_first => break,
-            Err(problem) => return Err(problem),
+            Err(problem) => match time_of(&place).filter(|_| !is_first) {
+                // The turn before read that event with rights that the caller has lost since.
+                Some(time) if problem.code == Code::NotFound => {
+                    place = time;
+                    continue;
+                }
+                _ => return Err(problem),
+            },
         };
         is_first = false;
         is_over = !events.more && Instant::now() >= until;
@@ -123,6 +131,13 @@ fn is_place(text: &str) -> bool {
     wire::uuid(text).is_some() || text.parse::<jiff::Timestamp>().is_ok()
 }
 
+/// The time in the id of an event; None for a place that is a time itself.
+fn time_of(place: &str) -> Option<String> {
+    let (seconds, nanos) = wire::uuid(place)?.get_timestamp()?.to_unix();
+    let millis = seconds.checked_mul(1000)?.checked_add(u64::from(nanos / 1_000_000))?;
+    i64::try_from(millis).ok().map(|millis| Timestamp::from_millis(millis).to_string())
+}
+
 const UNKNOWN: &str = "the event of after is unknown, or has expired: send a time as after";
 
 /// Reads the events after a place, and waits for them until the deadline. None after it.
@@ -159,5 +174,20 @@ async fn report(progress: Option<&Progress>, began: Instant, until: Instant) {
         ticks.tick().await;
         let (waited, whole) = (began.elapsed(), until.duration_since(began));
         progress.tell(waited, whole, "waiting for a message").await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_of_an_event_tells_its_time() {
+        let event = "01a2276f-b817-7223-bf31-268c4bca6661";
+        assert_eq!(time_of(event).unwrap(), Timestamp::from_millis(0x01a2_276f_b817).to_string());
+        assert!(is_place(&time_of(event).unwrap()));
+        for place in ["2026-11-29T12:00:00.000Z", "9b2e4f3c-9d2f-4c1e-8a51-0c9f6a4d7e11"] {
+            assert_eq!(time_of(place), None, "{place}");
+        }
     }
 }
