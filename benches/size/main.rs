@@ -5,8 +5,8 @@
 //! memory that it has then, and for the embedded store how long `check-store`, a backup and a restore
 //! take; on PostgreSQL backups are its own (docs/backup.md).
 //! Messages are rows that the database itself makes up (`../read/fill.rs`), with their entries of
-//! the search index; they share a thousand originals, packed without the
-//! store's dictionary and checksum: the size of originals is the mail's own.
+//! the search index; they share a thousand originals, packed without the store's dictionary
+//! and checksum: the size of originals is the mail's own.
 
 #![expect(
     clippy::unwrap_used,

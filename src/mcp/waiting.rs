@@ -184,8 +184,9 @@ mod tests {
     #[test]
     fn the_id_of_an_event_tells_its_time() {
         let event = "01a2276f-b817-7223-bf31-268c4bca6661";
-        assert_eq!(time_of(event).unwrap(), Timestamp::from_millis(0x01a2_276f_b817).to_string());
-        assert!(is_place(&time_of(event).unwrap()));
+        let time = Timestamp::from_millis(0x01a2_276f_b817).to_string();
+        assert!(is_place(&time), "{time}");
+        assert_eq!(time_of(event), Some(time));
         for place in ["2026-11-29T12:00:00.000Z", "9b2e4f3c-9d2f-4c1e-8a51-0c9f6a4d7e11"] {
             assert_eq!(time_of(place), None, "{place}");
         }

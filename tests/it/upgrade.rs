@@ -135,7 +135,7 @@ async fn replace_all(old: &str, apart: usize) {
     let init = ["init", "--database-url", &database.url];
     let made = std::process::Command::new(old).args(init).current_dir(folder.path()).output();
     assert!(made.unwrap().status.success(), "the older binary cannot make a store");
-    // The partner that `init` makes: those of the site have one of their own, and there is one.
+    // The site makes a partner of its own, and a store has only one.
     let without_accounts = "TRUNCATE accounts CASCADE";
     postgres::connect(&database.url).await.execute(without_accounts).await.unwrap();
     let helpers = Shutdown::default();
